@@ -6,7 +6,7 @@
     result = gswarm.run(problem, policy="planned", gpus=16, budget="5s")
     result.metrics, result.gap, result.to_pandas(), result.plot(), result.save("log.json")
 
-The work is done by Rust code, the same as in the `gswarm` command; `docs/python.md` says more.
+The Rust code is the same as in the `gswarm` command; `docs/python.md` says more.
 """
 
 from typing import TYPE_CHECKING
@@ -54,7 +54,7 @@ except ModuleNotFoundError as missing:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """`gswarm.ray` and `gswarm.tasks` are imported once somebody asks for them."""
+        """Imports `gswarm.ray` and `gswarm.tasks` lazily."""
         if name in ("ray", "tasks"):
             import importlib
 

@@ -1,4 +1,4 @@
-"""The `gswarm` command in a process of its own: its arguments, and what goes wrong as exceptions."""
+"""The `gswarm` command in a separate process: builds its arguments, and raises its failures as exceptions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ INTERRUPTED = 130
 
 
 def flags(given: Mapping[str, Any]) -> list[str]:
-    """Keywords as flags: `None` and `False` are left out, `True` stands alone, a list is joined by commas,
-    and a mapping is one flag `NAME=VALUE` for each of its entries.
+    """Keywords as flags: `None` and `False` are omitted, `True` is a flag without a value, a list is joined
+    by commas, and a mapping is one flag `NAME=VALUE` for each of its entries.
     """
     words: list[str] = []
     for name, value in given.items():
@@ -41,8 +41,8 @@ def _text(value: Any) -> str:
 
 
 def carry_out(words: Iterable[str], ends_well: Callable[[int, str], bool] = lambda code, said: False) -> str:
-    """Runs the command and gives its standard output. What it says meanwhile is shown as it comes. What keeps
-    it from its end is raised, unless `ends_well(code, said)` takes this exit code for a good end too.
+    """Runs the command and returns its standard output. Its standard error is shown as it comes. A failure is
+    raised, unless `ends_well(code, said)` accepts the exit code.
 
     It ends where this process does.
     """

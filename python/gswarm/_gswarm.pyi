@@ -1,4 +1,4 @@
-"""The Rust library; what it means is said in the modules of the package that use it."""
+"""The Rust library; the modules of the package document it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -113,7 +113,7 @@ class Model:
     def memory_gb(self) -> float: ...
     @property
     def load_seconds(self) -> float:
-        """What a load onto empty GPUs takes."""
+        """Seconds for a load onto empty GPUs."""
     @property
     def max_batch(self) -> int:
         """Executions at once on one replica."""
@@ -138,24 +138,24 @@ class Task:
         """The longest path from a node that waits for none, in edges."""
     @property
     def priority(self) -> int:
-        """Its request's; more is more urgent."""
+        """The priority of its request; higher is more urgent."""
     @property
     def arrival(self) -> float:
-        """When its request came in."""
+        """Arrival of its request."""
     @property
     def deadline(self) -> float | None:
-        """When its request should be done."""
+        """Deadline of its request."""
     @property
     def estimate(self) -> float:
-        """How long it was expected to take before the run."""
+        """Its estimated time before the run."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
 @final
 class View:
-    """The present of a run; times are in seconds, GPUs are numbers from 0. It answers only while the policy
-    is being asked.
+    """The present of a run; times are in seconds, GPUs are numbers from 0. It is valid only during a call of
+    the policy.
     """
 
     @property
@@ -180,30 +180,28 @@ class View:
     def holding(self, model: Model) -> list[int]:
         """GPUs that hold the model."""
     def joinable(self, model: Model) -> list[int]:
-        """First GPUs of the model's replicas that are at work and have room in their batch."""
+        """First GPUs of the model's busy replicas with room in their batch."""
     def windows(self, model: Model, within: Sequence[int] | None = None) -> list[int]:
         """Windows of idle GPUs (or of those in `within`) that the model may be put on, by their first GPU."""
     def batch_at(self, gpu: int) -> int:
         """Executions on the replica that starts at this GPU."""
     def resident(self, gpu: int) -> Model | None:
-        """The model that came onto a GPU last, where it holds one."""
+        """The model that was loaded last onto a GPU that holds any."""
     def residents(self, gpu: int) -> list[Model]:
         """The models on a GPU, those that were used last at the end."""
     def idle_since(self, gpu: int) -> float: ...
     def free_at(self, gpu: int) -> float:
-        """When what executes or loads on a GPU is expected to end; now, where there is nothing."""
+        """When the execution or load on a GPU is expected to end; now, if it is idle."""
     def busy(self, gpu: int) -> float:
-        """How long a GPU has loaded for and executed what has ended."""
+        """Busy time of a GPU in finished executions and their loads."""
     def is_loading(self, gpu: int) -> bool: ...
     def is_running(self, gpu: int) -> bool: ...
     def load_cost(self, model: Model, gpu: int) -> float | None:
-        """What loading the model onto the window from this GPU on would take now; `None` where it has no room
-        there.
-        """
+        """Time to load the model onto the window that starts at this GPU now; `None` if there is no room."""
     def expected(self, task: Task) -> float:
-        """How long a task is expected to take, by the estimates and by what was learned since."""
+        """The expected time of a task, from the estimates and from what was learned since."""
     def quantile(self, task: Task, p: float) -> float:
-        """The time that a share `p`, from 0 to 1, of tasks like this one do not exceed."""
+        """The quantile `p`, from 0 to 1, of the task's time."""
     def failures(self, task: Task) -> int: ...
     def state(self, task: Task) -> _State: ...
     def under_way(self) -> list[tuple[Task, list[int], float | None]]:
@@ -211,7 +209,7 @@ class View:
 
 @final
 class Start:
-    """Run a ready task on GPUs: load its model if it is not there, or join the batch that runs there.
+    """Run a ready task on GPUs: load its model if needed, or join the running batch.
 
     `gpus` are the first of as many consecutive GPUs as its model needs, or all of them.
     """
@@ -225,9 +223,7 @@ class Start:
 
 @final
 class Load:
-    """Bring a model onto GPUs ahead of need; `ahead_of` is the task that will start there next, where there
-    is one.
-    """
+    """Prefetch a model onto GPUs; `ahead_of` is the task that will start there next, if any."""
 
     __match_args__ = ("model", "gpus")
     def __new__(cls, model: Model, gpus: int | Sequence[int], ahead_of: Task | None = None) -> Load: ...
@@ -240,7 +236,7 @@ class Load:
 
 @final
 class Wake:
-    """Be asked again at this time, even if nothing happens until then."""
+    """Ask again at this time, even if nothing happens before it."""
 
     __match_args__ = ("at",)
     def __new__(cls, at: float) -> Wake: ...

@@ -1,4 +1,4 @@
-"""Arguments that several calls have, on their way to the library."""
+"""Arguments that several calls share, converted for the library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Residency: TypeAlias = Literal["single", "memory"]
 """Models on a GPU: one at a time, or as many as fit into its memory."""
 
 SwitchCost: TypeAlias = Literal["transfer", "load_time"]
-"""What replacing a model costs: moving both over PCIe, or the new one's load time."""
+"""Cost of replacing a model: moving both over PCIe, or the new one's load time."""
 
 
 class ClusterOptions(TypedDict, total=False):
@@ -139,7 +139,7 @@ def _shown(value: object) -> str:
 
 
 def inputs_of(problem: Problem) -> _gswarm.Inputs:
-    """What the library knows of a problem."""
+    """The library's form of a problem."""
     found = getattr(problem, "_inputs", None)
     if not isinstance(found, _gswarm.Inputs):
         raise TypeError(f"problem is {_shown(problem)}; give a gswarm.Problem, as gswarm.load makes it")

@@ -1,4 +1,4 @@
-"""Policies side by side, and how many GPUs a workload needs."""
+"""Comparisons of policies, and the number of GPUs that a workload needs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ParameterInfo:
 
 
 def policies() -> list[PolicyInfo]:
-    """The policies that there are, in the order in which comparisons show them."""
+    """The available policies, in the order of comparisons."""
     return [
         PolicyInfo(
             one["name"],
@@ -93,22 +93,22 @@ class Comparison:
         """A mapping for each run; `infeasible` says why there is none, where there is none."""
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row for each run."""
+        """One row per run."""
         import pandas
 
         return pandas.DataFrame(self.rows)
 
     def best(self, figure: str = "makespan_seconds") -> dict[str, Any]:
-        """The run with the least of a figure."""
+        """The run with the lowest value of a figure."""
         known = sorted({name for row in self.rows for name in row})
         if figure not in known:
-            raise UsageError(f"there is no figure `{figure}`; there are {', '.join(known)}")
+            raise UsageError(f"unknown figure `{figure}`; use one of {', '.join(known)}")
         found = [row for row in self.rows if row[figure] is not None]
         if not found:
             # One reason may hold for every run.
             raise InfeasibleError(list(dict.fromkeys(row["infeasible"] for row in self.rows)))
         if not all(isinstance(row[figure], int | float) for row in found):
-            raise UsageError(f"`{figure}` is no number")
+            raise UsageError(f"`{figure}` is not a number")
         return min(found, key=lambda row: float(row[figure]))
 
     def __len__(self) -> int:
@@ -142,8 +142,8 @@ def compare(
 ) -> Comparison:
     """Runs policies on one or more numbers of GPUs, in one or both modes; every log is checked.
 
-    `policies` are names, objects of policies in Python, or `"all"` for all of gswarm's own. Those that cannot
-    run in a mode are left out of it. A problem that cannot be run on so few GPUs gives a row that says so.
+    `policies` are names, objects of policies in Python, or `"all"` for all of gswarm's own. Policies that
+    cannot run in a mode are omitted there. A problem that cannot run on so few GPUs has a row that says so.
     """
     inputs = inputs_of(problem)
     wanted = _listed(policies)
@@ -246,7 +246,7 @@ def _fill_in_speedups(rows: list[dict[str, Any]]) -> None:
 
 @dataclass(frozen=True)
 class Point:
-    """What came of one number of GPUs; times are in seconds."""
+    """The result for one number of GPUs; times are in seconds."""
 
     gpus: int
     makespan: float
@@ -271,7 +271,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Sizing:
-    """How many GPUs a workload needs, and what that rests on."""
+    """The number of GPUs that a workload needs, with the simulated points behind it."""
 
     gpus: int | None
     """The fewest that were found to do; `None` where none are."""
@@ -311,11 +311,11 @@ def size(
     progress: Progress = None,
     **options: Unpack[CostOptions],
 ) -> Sizing:
-    """The fewest GPUs that keep a makespan, or a mean or P99 of request latency, each given in seconds or as
-    in `"2h"`.
+    """The fewest GPUs that meet a makespan, or a mean or P99 request latency, each given in seconds or as in
+    `"2h"`.
 
-    Without `mode`, a makespan alone is of a batch, and a latency of a stream; without `policy`, a batch is
-    run under `planned` and a stream under `adaptive`.
+    Without `mode`, a makespan target means a batch, and a latency target a stream. Without `policy`, a batch
+    runs under `planned` and a stream under `adaptive`.
     """
     inputs = inputs_of(problem)
     targets = {"makespan": makespan, "mean": mean, "p99": p99}
@@ -337,7 +337,7 @@ def size(
 
 @dataclass(frozen=True)
 class Advice:
-    """GPUs, policy and placement for targets, and what that rests on."""
+    """GPUs, policy and placement for targets, with the simulated points behind them."""
 
     gpus: int | None
     """The fewest GPUs that keep the targets, spare ones included; `None` where none do."""
@@ -376,12 +376,12 @@ def advise(
     progress: Progress = None,
     **options: Unpack[CostOptions],
 ) -> Advice:
-    """The fewest GPUs, the policy and the placement that keep targets such as `"p99=60s"`, `"chat:p95=20s"`,
+    """The fewest GPUs, the policy and the placement that meet targets such as `"p99=60s"`, `"chat:p95=20s"`,
     `"deadline=99%"` or `"makespan=2h"`.
 
-    The requests are a sample of the traffic: traces like them are resampled from the seed. `traffic` is a
-    multiple of it, `spare` what may be lost (GPUs, or `"server"`), `price` that of one GPU an hour. Without
-    `policy`, several are tried.
+    The requests are a sample of the traffic: similar traces are resampled with the seed. `traffic` scales it,
+    `spare` is what may be lost (GPUs, or `"server"`), `price` the cost of one GPU per hour. Without `policy`,
+    several are tried.
     """
     inputs = inputs_of(problem)
     checked({"policy": policy, "mode": mode, "max_gpus": max_gpus, "seed": seed}, ("mode",))

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions: each is a `GswarmError` and has the exit code of the command."""
+"""Exceptions: each is a `GswarmError` with the exit code of the command."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Diagnostic:
 
 
 class GswarmError(Exception):
-    """Any fault that gswarm reports."""
+    """Base class of all errors that gswarm reports."""
 
     exit_code = 70
     """What the `gswarm` command ends with in the same case."""
 
 
 class InputError(GswarmError):
-    """Inputs that make no sense: `diagnostics` has every fault in them, not only the first."""
+    """Invalid inputs: `diagnostics` has all faults, not only the first."""
 
     exit_code = 2
 
@@ -50,7 +50,7 @@ class InputError(GswarmError):
 
 
 class UsageError(GswarmError, ValueError):
-    """An argument that makes no sense."""
+    """An invalid argument."""
 
     exit_code = 2
 
@@ -77,9 +77,7 @@ class InfeasibleError(GswarmError):
 
 
 class PolicyError(GswarmError):
-    """A policy in Python that decided what cannot be done, or left work undone: when (`at`, in seconds), and
-    why not.
-    """
+    """A Python policy that made an impossible decision or stalled: when (`at`, in seconds), and why."""
 
     exit_code = 70
 
@@ -95,6 +93,6 @@ class PolicyError(GswarmError):
 
 
 class InternalError(GswarmError):
-    """A fault of gswarm: please report it with what you called."""
+    """A bug in gswarm: please report it with the call."""
 
     exit_code = 70

@@ -1,4 +1,4 @@
-"""The `gswarm` command for a Python program that waits for it: it ends where that program does.
+"""The `gswarm` command for a Python program that waits for it: it ends with that program.
 
 Started as ``python -m gswarm.follower PID ARGUMENTS``.
 """

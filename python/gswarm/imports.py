@@ -74,7 +74,7 @@ class ImportOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Imported:
-    """A problem that was made of other files."""
+    """A problem imported from other files."""
 
     problem: Problem
     assumptions: list[str]
@@ -89,8 +89,8 @@ def import_files(
     out: str | os.PathLike[str] | None = None,
     **options: Unpack[ImportOptions],
 ) -> Imported:
-    """Reads files of this kind (`docs/import.md`). Configuration, requests and a page of what was assumed are
-    kept in the folder `out`, where one is given.
+    """Reads files of this kind (`docs/import.md`). Configuration, requests and a page of the assumptions are
+    written to the folder `out`, if given.
     """
     refuse_unknown("import_files", ImportOptions, options)
     paths = [files] if isinstance(files, str | os.PathLike) else list(files)

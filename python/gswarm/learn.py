@@ -28,7 +28,7 @@ Table: TypeAlias = "pandas.DataFrame | Mapping[str, Sequence[Any]]"
 
 @dataclass(frozen=True)
 class Predictions:
-    """What is expected, a value a row."""
+    """Predictions, one value per row."""
 
     mean: list[float]
     low: list[float]
@@ -44,14 +44,12 @@ class Predictions:
 
 
 class Predictor:
-    """Says how long things take. `gswarm.run(..., predictor=this)` times nodes that requests give no time
-    for.
-    """
+    """Predicts run times; `gswarm.run(..., predictor=this)` uses it where requests give no time."""
 
     def __init__(self, trained: _gswarm.Trained, name: str, report: dict[str, Any] | None) -> None:
         self._trained = trained
         self.name = name
-        """What logs call it."""
+        """Its name in logs."""
         self.report = report
         """How good it is, on rows that it never saw; `None` of one that was read from a file."""
 
@@ -67,21 +65,21 @@ class Predictor:
 
     @property
     def kind(self) -> str:
-        """How it was learned."""
+        """Training report."""
         return self._trained.kind
 
     @property
     def target(self) -> str:
-        """What it predicts."""
+        """Its target."""
         return self._trained.target
 
     @property
     def features(self) -> list[str]:
-        """What it predicts that from."""
+        """Its features."""
         return self._trained.features
 
     def predict(self, table: Table) -> Predictions:
-        """What is expected of each row of a table that has the features."""
+        """Predictions for each row of a table with the features."""
         columns = [column for column in _columns(table) if column[0] in self.features]
         mean, (low, high) = self._trained.predict(columns, [0.05, 0.95])
         return Predictions(mean, low, high)
@@ -118,9 +116,9 @@ def train(
 ) -> Predictor:
     """Learns run times from a result, a table, or a file of one (CSV or Parquet), as `gswarm train` does.
 
-    Of a result, the time of a node is predicted from its model, workflow, options, prompt length, batch and
-    history, and `target` is not needed. Rows are split first; `report` speaks of a fifth of them that nothing
-    was learned from.
+    For a result, the time of a node is predicted from its model, workflow, options, prompt length, batch and
+    history, and `target` is not needed. Rows are split first; `report` evaluates a fifth that was held out
+    from training.
     """
     source: Any
     if isinstance(data, Result):

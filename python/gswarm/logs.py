@@ -1,5 +1,5 @@
-"""What can be asked of logs and servers beside a check: explanations, differences, accuracy of predictions,
-and measured costs. Each call is the command of the same name and gives what its `--json` prints.
+"""Analyses of logs and servers: explanations, differences, accuracy of predictions, and measured costs. Each
+call runs the command of the same name and returns the content of its `--json`.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ def explain(
 ) -> dict[str, Any]:
     """Why a run went as it did (`docs/explain.md`): why `node`, as in `"r7/paint"`, started when it did,
     where the time of `request` went, or what `gpu` did. Without any of them: why GPUs were idle, with the
-    `top` longest gaps. Mode and cluster are those of the log's summary; the arguments speak where it is
-    silent.
+    `top` longest gaps. Mode and cluster are those of the log's summary; the arguments supply what it lacks.
     """
     refuse_unknown("explain", ClusterOptions, cluster)
     asked = sum(one is not None for one in (node, request, gpu))
@@ -101,10 +100,10 @@ def fidelity(
     out: str | os.PathLike[str] | None = None,
     **costs: Unpack[CostOptions],
 ) -> dict[str, Any]:
-    """How far a live run deviated from its prediction (`docs/calibration.md`). Predictions are made from the
-    measured costs in `calibration`, or `predicted` is an estimate made before the run. The policy's settings
-    and its plan are read from the journal beside the log where `log` is a file. `out` is a folder for a page,
-    its charts and the figures.
+    """How far a live run deviated from its prediction (`docs/calibration.md`). Predictions use the measured
+    costs in `calibration`, or `predicted` is an estimate made before the run. If `log` is a file, the
+    policy's settings and plan are read from the journal beside it. `out` is a folder for a page, its charts
+    and the figures.
     """
     refuse_unknown("fidelity", CostOptions, costs)
     given = {"plan": plan, "no_batching": not batching, "top": top, "out": out, **costs}
@@ -126,9 +125,9 @@ def calibrate(
     gpus: int | None = None,
     **cluster: Unpack[ClusterOptions],
 ) -> dict[str, Any]:
-    """Measures the servers of `backends` and writes what they take to `out`, for the `calibration` of other
-    calls (`docs/calibration.md`). `models` names those to measure, all that the requests use where it is
-    empty; `budget` is the time for each. If one cannot be measured, this raises, and `out` has the others.
+    """Measures the servers of `backends` and writes their costs to `out`, for the `calibration` of other
+    calls (`docs/calibration.md`). `models` names the models to measure (default: all that the requests use);
+    `budget` is the time for each. If one cannot be measured, this raises, and `out` has the others.
     """
     refuse_unknown("calibrate", ClusterOptions, cluster)
     named = [word for name in models for word in ("--model", name)]

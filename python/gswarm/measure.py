@@ -1,7 +1,7 @@
-"""What a decision of a policy in Python costs: `python -m gswarm.measure [config requests]`.
+"""Measures the cost of a Python policy's decisions: `python -m gswarm.measure [config requests]`.
 
-The same problem is run under `baseline` in Rust and in Python, turn about; the difference over
-the decisions is what Python costs.
+The same problem runs under `baseline` in Rust and in Python, alternately. The difference divided by the
+number of decisions is the cost of Python.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def main() -> None:
     starts = len(result.to_dict()["request_id"])
     each = (best["python"] - best["rust"]) / counted.asked * 1e6
     print(f"{starts:,} executions, {counted.asked:,} questions on {gpus} GPUs")
-    print(f"in Rust {best['rust']:.3f} s, in Python {best['python']:.3f} s: {each:.1f} us a question")
-    print(f"{each * counted.asked / starts:.1f} us a decision that starts something, all calls included")
+    print(f"in Rust {best['rust']:.3f} s, in Python {best['python']:.3f} s: {each:.1f} us per call of decide")
+    print(f"{each * counted.asked / starts:.1f} us per started execution, all calls included")
 
 
 if __name__ == "__main__":

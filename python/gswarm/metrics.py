@@ -72,7 +72,7 @@ class ServerMetrics:
 
 @dataclass(frozen=True)
 class DeploymentMetrics:
-    """The models that were put in place ahead of any execution."""
+    """The models that were put in place before any execution needs it."""
 
     replicas: int
     load_seconds: float

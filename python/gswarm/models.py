@@ -11,11 +11,11 @@ _registered: dict[str, Any] = {}
 
 
 def model(name: str) -> Callable[[T], T]:
-    """Says that a class or a function is the model `name` of the configuration.
+    """Declares a class or a function as the model `name` of the configuration.
 
-    A class is a model that is loaded: it is made with the list of its devices (positions in
-    ``CUDA_VISIBLE_DEVICES``), called with ``(inputs, settings)``, both dictionaries, and, where it has an
-    ``unload``, told when it has to go. A function is called in the same way and holds nothing between calls.
+    A class is a model with state: it is created with the list of its devices (positions in
+    ``CUDA_VISIBLE_DEVICES``), called with ``(inputs, settings)``, both dictionaries, and its ``unload``, if
+    any, is called before it is dropped. A function is called in the same way and keeps nothing between calls.
     """
 
     def register(callable_: T) -> T:

@@ -1,4 +1,4 @@
-"""Plans: what runs where in which order, found once and followed as often as one likes."""
+"""Plans: what runs where in which order, computed once and followed any number of times."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Plan:
         try:
             found = json.loads(self.content)
         except ValueError as error:
-            raise InputError(f"{name} is no plan: {error}") from error
+            raise InputError(f"{name} is not a plan: {error}") from error
         if not isinstance(found, dict) or not isinstance(found.get("plan"), list):
-            raise InputError(f"{name} is no plan: it has no list `plan`")
+            raise InputError(f"{name} is not a plan: it has no list `plan`")
         if missing := [field for field in _FIELDS if field not in found]:
-            raise InputError(f"{name} is no plan: it has no field `{missing[0]}`")
+            raise InputError(f"{name} is not a plan: it has no field `{missing[0]}`")
         return found
 
     @property
@@ -56,12 +56,12 @@ class Plan:
 
     @property
     def makespan(self) -> float:
-        """How long it takes, in seconds."""
+        """Its makespan, in seconds."""
         return float(self._fields["makespan"])
 
     @property
     def bound(self) -> float:
-        """No plan is shorter, in seconds."""
+        """Lower bound on the makespan, in seconds."""
         return float(self._fields["lower_bound"])
 
     @property
@@ -71,12 +71,12 @@ class Plan:
 
     @property
     def found_by(self) -> str:
-        """What found it."""
+        """The method that found it."""
         return str(self._fields["found_by"])
 
     @property
     def is_optimal(self) -> bool:
-        """Whether no schedule is shorter, which was proved."""
+        """Whether it is proved that no schedule is shorter."""
         return bool(self._fields.get("optimal"))
 
     @property
@@ -90,7 +90,7 @@ class Plan:
 
 
 def content_of(plan: Plan) -> bytes:
-    """The file of a plan that was given to a call."""
+    """The plan file that was passed to a call."""
     if not isinstance(plan, Plan):
         raise TypeError(f"plan is a {type(plan).__name__}; give a gswarm.Plan, as gswarm.plan finds it")
     return plan.content

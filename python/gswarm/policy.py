@@ -1,4 +1,4 @@
-"""Policies in Python: classes that the Rust engine asks what to run where."""
+"""Policies in Python: classes that the Rust engine calls for its decisions."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ Decision = Start | Load | Wake
 
 
 class Policy:
-    """Something that chooses what runs where: derive from it, and give an object of your class to
-    `gswarm.run`.
+    """Base class of policies: derive from it, and pass an object of your class to `gswarm.run`.
 
     Within an instant the engine first handles everything that happened, then tells the policy what is new, in
-    the order in which it happened, and then asks `decide` until it answers `None`. What cannot be done is
-    refused with a `PolicyError`. A policy that leaves work undone, with nothing running that could change
-    that, has stalled, which is one too.
+    the order in which it happened, and then asks `decide` until it answers `None`. An impossible decision
+    raises `PolicyError`, and so does a stall: work is left, but nothing runs that could change that.
 
-    The view shows the present, and answers only inside these calls. There is one for a run: keeping it does
-    no harm, asking it between calls raises `RuntimeError`.
+    The view shows the present and is valid only inside these calls. There is one per run: you may keep it,
+    but using it between calls raises `RuntimeError`.
     """
 
     name: str = ""
     """What logs and comparisons call it; the class's name where this is empty."""
 
     def begin(self, view: View) -> None:
-        """A run begins: of the view, only `models` and `gpus` can be asked yet. One object may be used for
-        several runs, one after the other; this is where it forgets the last.
+        """A run begins: only `models` and `gpus` of the view are available yet. An object may be used for
+        several runs, one after the other; reset its state here.
         """
 
     def ready(self, task: Task, view: View) -> None:
-        """`task` has all its inputs, or failed and may be tried again. It stays pending until this policy
+        """`task` has all its inputs, or failed and may be retried. It stays pending until this policy
         starts it.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method `ready`")
@@ -47,15 +45,15 @@ class Policy:
         """An execution or a load ended on these GPUs."""
 
     def lost(self, gpu: int, view: View) -> None:
-        """A GPU is gone; what ran on it is ready again."""
+        """A GPU was lost; the tasks that ran on it are ready again."""
 
     def returned(self, gpu: int, view: View) -> None:
-        """A GPU that was gone is there again, empty."""
+        """A lost GPU has returned, empty."""
 
     def given_up(self, task: Task, view: View) -> None:
-        """A task will never run: it, or something it needs, failed too often."""
+        """A task will never run: it, or a task that it depends on, failed too often."""
 
 
 def name_of(policy: Policy) -> str:
-    """What logs call it."""
+    """Its name in logs."""
     return policy.name or type(policy).__name__

@@ -1,4 +1,4 @@
-"""Problems: a configuration and the requests made of it, from files or from Python objects."""
+"""Problems: a configuration and its requests, from files or from Python objects."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Problem:
 
     `config` and `requests` hold what the files would (`docs/formats.md`), as mappings, dataclasses or other
     objects with attributes; requests may also be a pandas frame. Columns of a frame whose names have a dot,
-    such as `node_execution_times.paint`, are fields of a field, and missing values are left away. What is
-    wrong is reported all at once, as an `InputError`, in the words that the command has for files.
+    such as `node_execution_times.paint`, are fields of a field, and missing values are omitted. All
+    faults are reported at once, as an `InputError`, with the command's messages.
 
-    With `predicted=True` nodes may be without a time: runs are given a predictor that says what they take.
+    With `predicted=True` nodes may lack a time: runs then need a predictor.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """What comparisons call it: the configuration's file."""
+        """Its name in comparisons: the configuration's file."""
         return self._inputs.sources[0][0]
 
     @property
@@ -89,11 +89,11 @@ class Problem:
 
     @property
     def warnings(self) -> list[Diagnostic]:
-        """Findings that are no errors, such as fields that nothing reads."""
+        """Warnings, such as unknown fields."""
         return [Diagnostic(*found) for found in self._inputs.warnings]
 
     def save(self, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
-        """Writes both inputs into a folder, as the command reads them, and says where."""
+        """Writes both inputs into a folder, as the command reads them, and returns their paths."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         paths = []
@@ -116,9 +116,7 @@ def load(
     mode: Mode = "offline",
     predicted: bool = False,
 ) -> Problem:
-    """Reads a problem from two files, JSON or YAML. Every fault in either is in the `InputError` that is
-    raised.
-    """
+    """Reads a problem from two files, JSON or YAML. The `InputError` has every fault in either."""
     texts: list[tuple[str, bytes]] = []
     faults: list[Diagnostic] = []
     for path in (config, requests):
@@ -145,7 +143,7 @@ def _with_requests(requests: Records) -> object:
 
 
 def _nested(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """A row of a frame: `a.b` is field `b` of field `a`, and what is missing is not there."""
+    """A row of a frame: `a.b` is field `b` of field `a`, and missing values are omitted."""
     fields: dict[str, Any] = {}
     for name, value in row.items():
         if _is_missing(value):
@@ -191,4 +189,4 @@ def _plain(value: object) -> object:
             for name, field in vars(value).items()
             if not name.startswith("_") and field is not None
         }
-    raise TypeError(f"{type(value).__name__} is no part of a configuration or a request")
+    raise TypeError(f"{type(value).__name__} cannot be part of a configuration or a request")

@@ -1,4 +1,4 @@
-"""How far long calls are: a callback of the caller, or a line that appears once a call takes a second."""
+"""Progress of long calls: a callback, or a line that appears once a call takes a second."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Display:
 
 @contextmanager
 def shown(progress: Progress) -> Iterator[Callback | None]:
-    """The callback for a call; what it has shown goes when the call is over."""
+    """The callback for a call; its output is removed when the call is over."""
     if progress is None:
         progress = _in_notebook() or sys.stderr.isatty()
     if progress is False:

@@ -1,4 +1,4 @@
-"""What came of a run: its figures, its executions, its log and its chart."""
+"""Results of a run: its metrics, executions, log and chart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Violation:
-    """A rule that a log breaks; `docs/checks.md` explains each code."""
+    """A violation in a log; `docs/checks.md` explains each code."""
 
     code: str
     title: str
@@ -44,7 +44,7 @@ class Violation:
 
 
 class Result:
-    """A run that came to its end, and has passed the check. It needs the problem no more."""
+    """A finished run that has passed the check. It no longer needs the problem."""
 
     def __init__(self, outcome: _gswarm.Outcome, name: str) -> None:
         self._outcome = outcome
@@ -66,8 +66,8 @@ class Result:
 
     @property
     def gap(self) -> float | None:
-        """How far the makespan lies above the bound, as a share of it: 0.05 is 5%. `None` where not all
-        requests were completed: a makespan of less work is compared with nothing.
+        """How far the makespan lies above the bound, as a share of it: 0.05 is 5%. `None` if not all requests
+        completed: a makespan of less work cannot be compared.
         """
         if self._gap_percent is None or not self._is_whole():
             return None
@@ -83,14 +83,12 @@ class Result:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """What was planned, where the run searched for a plan itself."""
+        """The plan, if the run searched for one itself."""
         content = self._outcome.plan()
         return None if content is None else Plan(content)
 
     def check(self) -> list[Violation]:
-        """What an independent check finds wrong with the log. A result has passed it: this is for those who
-        want to see it.
-        """
+        """Runs the independent check on the log. A result has passed it already; this repeats it."""
         return [Violation(*found) for found in self._outcome.check()]
 
     def to_dict(self) -> dict[str, list[Any]]:
@@ -117,7 +115,7 @@ class Result:
         return pyarrow.table(columns)
 
     def events(self) -> str:
-        """What happened when, a line each, as `<policy>_scheduler.log` has it."""
+        """The event log, one line per event, as in `<policy>_scheduler.log`."""
         return self._outcome.events()
 
     def log(self) -> bytes:
@@ -132,11 +130,11 @@ class Result:
         return write_whole(target, self._outcome.log(target.suffix == ".jsonl"))
 
     def report(self, path: str | os.PathLike[str]) -> Path:
-        """Writes a page about the run, with a Gantt chart to move about in, as `gswarm report` does."""
+        """Writes a page about the run, with an interactive Gantt chart, as `gswarm report` does."""
         return write_whole(Path(path), self._outcome.page(self._name).encode())
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draws what ran where and when, GPU by GPU, loads hatched; with matplotlib."""
+        """Draws a Gantt chart by GPU, loads hatched; needs matplotlib."""
         from .plot import gantt
 
         return gantt(self, self._outcome.loads(), ax)
@@ -180,7 +178,7 @@ class Result:
 
 
 class LiveResult(Result):
-    """A live run that came to its end; its times are measured."""
+    """A finished live run; its times are measured."""
 
     def __init__(
         self,
@@ -199,7 +197,9 @@ class LiveResult(Result):
 
     @cached_property
     def requests(self) -> list[dict[str, Any]]:
-        """What came of each request: `request_id`, `status`, `outputs` by node and, where any, `failures`."""
+        """The outcome of each request: `request_id`, `status`, `outputs` by node and, where any,
+        `failures`.
+        """
         return [json.loads(line) for line in self._results.read_text().splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""The calls that run, plan, bound, check and make problems."""
+"""Calls that run, plan, bound, check and generate problems."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def run(
 
     The arguments are the flags of `gswarm run`, and the same arguments give the same log. `options` are the
     parameters of the policy (`gswarm.policies()` lists them, such as `budget="5s"` of `planned`), the cluster
-    and a calibration. With `plan` what was planned earlier is followed. `lose_gpus` maps GPUs to the second
-    at which they are lost. The policy is `planned` for a batch and `adaptive` for a stream where none is
-    named. Other threads run meanwhile, and Ctrl-C ends it.
+    and a calibration. With `plan`, an earlier plan is followed. `lose_gpus` maps GPUs to the second at which
+    they are lost. The default policy is `planned` for a batch and `adaptive` for a stream. Other threads
+    continue to run, and Ctrl-C ends the call.
 
     The run is simulated unless `live` says where to run it (`gswarm.Live`).
     """
@@ -124,8 +124,8 @@ def resume(
     retry_failed: bool = False,
     progress: Progress = None,
 ) -> LiveResult:
-    """Continues an interrupted live run. Its journal holds all that it needs; `backends` names other servers,
-    `address` where its Ray cluster is now. `retry_failed` also retries what failed for good.
+    """Continues an interrupted live run. Its journal has all that it needs. `backends` names other servers,
+    `address` the current address of its Ray cluster. `retry_failed` also retries permanently failed nodes.
     """
     place = Path(folder)
     with shown(progress) as callback:
@@ -208,7 +208,7 @@ def _is_gpu(key: object) -> bool:
 
 
 def _refuse_unused(policy: str | Policy, plan: Plan | None, given: Mapping[str, object]) -> None:
-    """Arguments of one policy in a run of another: who gives them expects them to do something."""
+    """Rejects parameters of another policy: they would have no effect."""
     if not given or (isinstance(policy, str) and plan is None):
         # The library knows what the policies of its own take.
         return
@@ -236,7 +236,7 @@ def plan(
     used up, the plan is as close to the bound as `gap` asks (0.005 is 0.5%), or no schedule is shorter.
 
     `objective` is `makespan`, `mean` or `p99` (latency), `switches`, or a sum such as `makespan=1,mean=0.2`.
-    With `keep=True`, Ctrl-C ends the search and gives the best plan so far; without it, it raises
+    With `keep=True`, Ctrl-C ends the search and returns the best plan so far; otherwise it raises
     `KeyboardInterrupt`. The same seed and rounds give the same plan.
     """
     inputs = inputs_of(problem)
@@ -264,7 +264,7 @@ def plan(
 
 @dataclass(frozen=True)
 class Bound:
-    """A makespan that no schedule can go below."""
+    """A lower bound on the makespan."""
 
     seconds: float
     argument: str
@@ -281,7 +281,7 @@ def bounds(
     mode: Mode = "offline",
     **options: Unpack[ClusterOptions],
 ) -> list[Bound]:
-    """How short any schedule can be at best, by every argument that there is, the strongest first."""
+    """All lower bounds on the makespan, the strongest first."""
     checked({"mode": mode})
     spec = specification("bounds", ClusterOptions, options, gpus, mode=mode)
     return [Bound(*found) for found in _gswarm.bounds(inputs_of(problem), spec)]
@@ -308,8 +308,8 @@ def check(
     predictor: Predictor | None = None,
 ) -> list[Violation]:
     """Checks an execution log against its problem, independently of the scheduler; or a plan, or a file of
-    bounds. An empty list says that it is valid. The rules of the run are those of the log's summary; the
-    arguments speak where it is silent.
+    bounds. An empty list means that it is valid. The rules of the run are those of the log's summary; the
+    arguments supply what it lacks.
     """
     inputs = inputs_of(problem)
     checked({"mode": mode}, missing=("mode",))
@@ -335,7 +335,7 @@ def generate(
     mix: Mapping[str, float] | None = None,
     seed: int = 0,
 ) -> Problem:
-    """A problem to try things with, as `gswarm generate` makes it: a preset (`simple` or `complex`) or a
+    """Generates a problem, as `gswarm generate` does: a preset (`simple` or `complex`) or a
     configuration of your own, and requests drawn for it. `arrivals` spreads them over `duration`; `mix`
     weighs the workflows.
     """

@@ -75,8 +75,8 @@ def generate(
     seed: int = 0,
     force: bool = False,
 ) -> Path:
-    """Writes a workload, CSV or Parquet by the ending of `out`. Tasks come at `rate` a second, or at a share
-    (`load`) of what the machine can do. `hardware` is the profile that run times come from.
+    """Writes a workload, CSV or Parquet by the ending of `out`. Tasks arrive at `rate` per second, or at a
+    share (`load`) of the machine's capacity. `hardware` is the profile for run times.
     """
     weights = None if types is None else [f"{name}={weight}" for name, weight in types.items()]
     given = {
@@ -90,7 +90,7 @@ def generate(
 
 @dataclass(frozen=True)
 class Figures:
-    """What one policy came to; times are in seconds."""
+    """The result of one policy; times are in seconds."""
 
     policy: str
     makespan_seconds: float
@@ -133,7 +133,7 @@ def schedule(
     seed: int = 0,
 ) -> Schedule:
     """Schedules the tasks of a file under one policy, or under `all`, checks the logs and writes them into
-    `out`. Policies decide by the times that `predictors` tell, else by those of the hardware profile.
+    `out`. Policies use the times of `predictors`, else those of the hardware profile.
     """
     given = {"tasks": tasks, "policy": policy, "gpus": gpus, "hardware": hardware}
     words = flags({**given, "energy_weight": energy_weight, "seed": seed, "out": out})
@@ -153,8 +153,8 @@ def compare(
     bare: bool = False,
     hardware: File | None = None,
 ) -> list[dict[str, str]]:
-    """Runs all policies on generated workloads; a mapping for each run, as `policy_comparison.csv` in `out`
-    has them. With `bare`, policies have nothing learned.
+    """Runs all policies on generated workloads; one mapping per run, as in `policy_comparison.csv` in `out`.
+    With `bare`, policies have no predictors.
     """
     given = {"gpus": gpus, "seeds": seeds, "loads": loads, "count": count, "bare": bare}
     carry_out(["tasks", "schedule", "--compare", *flags({**given, "hardware": hardware, "out": out})])
@@ -164,7 +164,7 @@ def compare(
 
 @dataclass(frozen=True)
 class TaskViolation:
-    """A rule that a log breaks."""
+    """A violation in a log."""
 
     rule: str
     place: str
@@ -173,8 +173,8 @@ class TaskViolation:
 
 
 def check(log: File, tasks: File, *, hardware: File | None = None) -> list[TaskViolation]:
-    """Checks a log of `schedule` against its tasks, by rules that know nothing of the scheduler. An empty
-    list says that it is valid.
+    """Checks a log of `schedule` against its tasks, independently of the scheduler. An empty list means that
+    it is valid.
     """
     words = ["tasks", "check", os.fspath(log), "--json", *flags({"tasks": tasks, "hardware": hardware})]
     found = json.loads(carry_out(words, lambda code, said: code == VIOLATIONS))
@@ -193,8 +193,8 @@ def pipeline(
     results_to: File | None = None,
     force: bool = False,
 ) -> Path:
-    """Profiles, generates, trains, schedules and evaluates into the folder `out`, and writes a report; gives
-    the report's page. `settings` are a file, or what it would say. Phases that are done already are kept.
+    """Profiles, generates, trains, schedules and evaluates into the folder `out`, and writes a report;
+    returns the path of its page. `settings` is a file, or its content. Finished phases are kept.
     """
     with tempfile.TemporaryDirectory() as given:
         config = settings

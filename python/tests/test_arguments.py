@@ -87,9 +87,9 @@ def test_one_policy_in_python_is_compared_and_figures_are_known_by_name(problem:
     compared = gswarm.compare(problem, Baseline(), gpus=4, seeds=0)
     assert len(compared) == 1
     assert "fingerprint" not in compared.rows[0]
-    with pytest.raises(gswarm.UsageError, match="there is no figure `nope`; there are"):
+    with pytest.raises(gswarm.UsageError, match="unknown figure `nope`; use one of"):
         compared.best("nope")
-    with pytest.raises(gswarm.UsageError, match="`policy` is no number"):
+    with pytest.raises(gswarm.UsageError, match="`policy` is not a number"):
         compared.best("policy")
     few = gswarm.compare(gswarm.generate("complex", requests=5), gpus=1)
     with pytest.raises(gswarm.InfeasibleError) as raised:

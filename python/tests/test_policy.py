@@ -157,13 +157,13 @@ def decides(answer: Any) -> gswarm.Policy:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (lambda policy, view: "rubbish", "decide gives Start, Load, Wake or None"),
-        (lambda policy, view: 7, "decide gives Start, Load, Wake or None"),
-        (lambda policy, view: gswarm.Start, "decide gives Start, Load, Wake or None"),
+        (lambda policy, view: "rubbish", "decide must return Start, Load, Wake or None"),
+        (lambda policy, view: 7, "decide must return Start, Load, Wake or None"),
+        (lambda policy, view: gswarm.Start, "decide must return Start, Load, Wake or None"),
         (lambda policy, view: gswarm.Start(policy.waiting[0], 0), "not ready|busy|loading"),
-        (lambda policy, view: gswarm.Start(policy.waiting[0], 8), "there are GPUs 0 to 7"),
+        (lambda policy, view: gswarm.Start(policy.waiting[0], 8), "the GPUs are 0 to 7"),
         (lambda policy, view: gswarm.Start(policy.waiting[0], [0, 1, 2]), "cannot be put on GPUs"),
-        (lambda policy, view: gswarm.Load(view.models[0], 4_000_000_000), "there are GPUs 0 to 7"),
+        (lambda policy, view: gswarm.Load(view.models[0], 4_000_000_000), "the GPUs are 0 to 7"),
         (lambda policy, view: gswarm.Wake(0.0), "cannot wake at"),
         (lambda policy, view: None, "the run stalls at"),
     ],
@@ -236,9 +236,9 @@ def test_tasks_and_models_of_another_run_are_refused(problem: gswarm.Problem) ->
 
     gswarm.run(problem, Keeping(), gpus=8)
     task, model, view = kept[0]
-    with pytest.raises(gswarm.PolicyError, match="of another run"):
+    with pytest.raises(gswarm.PolicyError, match="belongs to another run"):
         gswarm.run(problem, decides(lambda policy, view: gswarm.Start(task, 0)), gpus=8)
-    with pytest.raises(gswarm.PolicyError, match="of another run"):
+    with pytest.raises(gswarm.PolicyError, match="belongs to another run"):
         gswarm.run(problem, decides(lambda policy, view: gswarm.Load(model, 0)), gpus=8)
     with pytest.raises(RuntimeError, match="only during"):
         gswarm.run(problem, decides(lambda policy, now: view.now), gpus=8)

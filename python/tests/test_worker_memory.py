@@ -103,7 +103,7 @@ def test_a_model_that_cannot_be_read_leaves_nothing_behind(
     place = Place(Options())
     place.cuda = True  # As far as host memory goes.
     model = Model("broken", tmp_path, place)
-    with pytest.raises(Fault, match="no safetensors file"):
+    with pytest.raises(Fault, match="not a safetensors file"):
         model.load()
     assert driver.held == {}
     assert (place.pins.used, place.host.used) == (0, 0)

@@ -21,15 +21,15 @@ from gswarm.worker.place import Place
 from gswarm.worker.shapes import shape
 
 WRONG = [
-    (["--max-batch", "0"], "argument --max-batch: `0` is no whole number from 1 to 4096"),
-    (["--max-context", "0"], "argument --max-context: `0` is no whole number from 2"),
-    (["--memory-gb", "-1"], "argument --memory-gb: `-1` is no number above 0"),
-    (["--memory-gb", "nan"], "argument --memory-gb: `nan` is no number above 0"),
+    (["--max-batch", "0"], "argument --max-batch: `0` is not a whole number from 1 to 4096"),
+    (["--max-context", "0"], "argument --max-context: `0` is not a whole number from 2"),
+    (["--memory-gb", "-1"], "argument --memory-gb: `-1` is not a number above 0"),
+    (["--memory-gb", "nan"], "argument --memory-gb: `nan` is not a number above 0"),
     (["--host-gb", "inf"], "argument --host-gb"),
-    (["--port", "99999"], "argument --port: `99999` is no whole number from 0 to 65535"),
-    (["--port", "x"], "argument --port: `x` is no whole number"),
+    (["--port", "99999"], "argument --port: `99999` is not a whole number from 0 to 65535"),
+    (["--port", "x"], "argument --port: `x` is not a whole number"),
     (["--threads", "0"], "argument --threads"),
-    (["--device", "tape"], "`tape` is no device: write cpu"),
+    (["--device", "tape"], "`tape` is not a device: write cpu"),
     (["--token-file", "/nowhere/at/all"], "argument --token-file: .*No such file"),
     (["--random", "tiny-llm", "--random", "tiny-llm"], "`tiny-llm` is given twice"),
     (["--random", "=x"], "cannot be the name of a model"),
@@ -54,7 +54,7 @@ def test_there_has_to_be_something_to_serve(tmp_path: Path) -> None:
     assert "no such folder" in (refusal(read(["--models", str(tmp_path / "none")])) or "")
     assert refusal(read(["--models", str(tmp_path)])) is None, "models may come later"
     (tmp_path / "config.json").write_text("{}")
-    assert "this is a model itself" in (refusal(read(["--models", str(tmp_path)])) or "")
+    assert "this is a model; pass its parent folder" in (refusal(read(["--models", str(tmp_path)])) or "")
     assert refusal(read(["--random", "org/a.b=tiny-llm", "--random", "tiny-llm"])) is None
 
 

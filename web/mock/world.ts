@@ -149,8 +149,8 @@ export class World {
       priority: at % 9 === 0 ? 5 : 0, trouble: null,
       nodes: [
         { node: "draft", model: MODELS[model] as string, state: at < 3 ? "running" : at % 4 === 0 ? "done" : "ready", position: at, waited: 4.2, why: `all 2 replicas are busy, the first for about another 1.4 s` },
-        { node: "judge", model: MODELS[(model + 1) % MODELS.length] as string, state: at % 4 === 0 ? "ready" : "waiting", position: at, why: at % 4 === 0 ? "the model is not loaded; its turn comes when more wait for it" : "it needs what draft will write" },
-        { node: "index", model: "embedder", state: "waiting", why: "it needs what draft, judge will write" },
+        { node: "judge", model: MODELS[(model + 1) % MODELS.length] as string, state: at % 4 === 0 ? "ready" : "waiting", position: at, why: at % 4 === 0 ? "the model is not loaded; it will be loaded when more requests wait for it, or at the waiting limit" : "it needs the output of draft" },
+        { node: "index", model: "embedder", state: "waiting", why: "it needs the output of draft, judge" },
       ],
     };
   }

@@ -218,7 +218,7 @@ inBrowser("a server that goes is missed, and found again", async (t) => {
   await page.locator("#state", { hasText: "running" }).waitFor();
   mock.gone = true;
   await page.locator("#gone", { hasText: "No connection" }).waitFor();
-  await until("it is said aloud", async () => (await page.locator("#said").textContent())?.includes("connection to the server is lost"));
+  await until("it is said aloud", async () => (await page.locator("#said").textContent())?.includes("connection to the server was lost"));
   assert.equal(await page.locator("#state").textContent(), "no connection");
   assert.ok(await page.locator('[data-card="open"]').isVisible(), "what was known stays");
   mock.gone = false;

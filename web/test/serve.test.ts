@@ -197,7 +197,7 @@ real("the queue says who waits and why, and what if says what would be", async (
   const outcome = (await answer.json()) as WhatIf;
   assert.deepEqual([outcome.as_it_is.gpus, outcome.what_if.gpus, outcome.what_if.policy, outcome.as_it_is.requests, outcome.as_it_is.coming], [4, 8, "baseline", 60, 30]);
   assert.ok(outcome.what_if.ends_in < outcome.as_it_is.ends_in, "twice the GPUs are faster");
-  const row = page.locator('[data-row="All is done in"] td');
+  const row = page.locator('[data-row="All done after"] td');
   assert.deepEqual((await row.allTextContents()).slice(0, 2), [span(outcome.as_it_is.ends_in), span(outcome.what_if.ends_in)]);
   assert.match((await row.allTextContents())[2] ?? "", /sooner/);
   const drawn = await page.locator("#what-if canvas").evaluateAll((all) => all.map((canvas) => Number(canvas.dataset.drawn)));

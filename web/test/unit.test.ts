@@ -138,14 +138,14 @@ const outcome = (more: Partial<WhatIfOutcome>): WhatIfOutcome => ({ policy: "ada
 test("differences are told in words", () => {
   const then = outcome({ gpus: 6, ends_in: 75, p99: 99.1, loads: 9 });
   const rows = compared(outcome({}), then);
-  assert.deepEqual(rows.find((row) => row.name === "All is done in")?.words, "25 s sooner (25 %)");
+  assert.deepEqual(rows.find((row) => row.name === "All done after")?.words, "25 s sooner (25 %)");
   assert.equal(rows.find((row) => row.name === "P99")?.words, "the same", "a thousandth is nothing");
   assert.deepEqual([rows.find((row) => row.name === "Loads")?.words, rows.find((row) => row.name === "Loads")?.better], ["1 more", false]);
-  assert.match(verdict({ as_it_is: outcome({}), what_if: then, assumed: [] }), /^With 6 GPUs, the P99 of the 10 open requests would be 99 s, the same as now; all is done 25 s sooner/);
+  assert.match(verdict({ as_it_is: outcome({}), what_if: then, assumed: [] }), /^With 6 GPUs, the P99 of the 10 open requests would be 99 s, the same as now; all requests would be done 25 s sooner/);
   const coming = outcome({ coming: 4, p99: 49.5 });
   assert.match(verdict({ as_it_is: outcome({ coming: 4 }), what_if: coming, assumed: [] }), /the P99 of the 6 open requests and 4 to come would be 50 s, 50 s less \(50 %\) than as it is/);
   const none = outcome({ requests: 0, ends_in: 0 });
-  assert.match(verdict({ as_it_is: none, what_if: none, assumed: [] }), /Nothing is open/);
+  assert.match(verdict({ as_it_is: none, what_if: none, assumed: [] }), /No request is open/);
 });
 
 test("only changes are said aloud", () => {

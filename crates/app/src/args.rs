@@ -69,7 +69,7 @@ pub struct MachineArgs {
     /// Models on a GPU: one at a time, or as many as fit into its memory
     #[arg(long, value_name = "RULE", value_parser = residency_parser())]
     pub residency: Option<Residency>,
-    /// What replacing a model costs: moving both over PCIe, or the new one's load time
+    /// Cost of replacing a model: moving both over PCIe, or the new one's load time
     #[arg(long, alias = "switch_cost", value_name = "RULE", value_parser = switch_parser())]
     pub switch_cost: Option<SwitchRule>,
     /// Memory of one GPU

@@ -29,7 +29,7 @@ pub struct BeliefArgs {
     /// where requests give no time) or none (the means, as in the published programs)
     #[arg(long, value_name = "NOISE")]
     noise: Option<Noise>,
-    /// Slow down executions from a time on, such as 1.3@1000s or llm7b=1.3@0; repeatable
+    /// Slow down executions after a given time, such as 1.3@1000s or llm7b=1.3@0; repeatable
     #[arg(long, value_name = "[MODEL=]FACTOR@SECONDS")]
     drift: Vec<Drift>,
     /// True times in a run with a predictor: its `estimates`, or the times in the `requests` (it then predicts all nodes)
@@ -38,7 +38,7 @@ pub struct BeliefArgs {
     /// Learn from finished executions, per model, and correct the remaining estimates
     #[arg(long)]
     learn: bool,
-    /// Hide the spread of --noise from policies: they see means only
+    /// Hide the spread of --noise from policies: they see only means
     #[arg(long, alias = "means_only")]
     means_only: bool,
 }

@@ -86,7 +86,7 @@ fn install_panic_hook() {
         let what = info.payload_as_str().unwrap_or("no message");
         output::error(&format!(
             "internal error{place}: {what}\n  \
-             hint: this is a fault of gswarm, not of your input; please report it with the command that you ran"
+             hint: this is a bug in gswarm, not in your input; please report it with the command that you ran"
         ));
     }));
 }

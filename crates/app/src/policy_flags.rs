@@ -137,7 +137,7 @@ impl<S: Scope> PolicyFlags<S> {
     /// Refuses all flags in a run that follows a plan.
     pub fn none_beside_a_plan(&self) -> Result<(), Failure> {
         let failures = self.by_policy(|_| true).into_iter().map(|(user, flags)| {
-            Failure::input(format!("{} does nothing in a run that follows a plan", flags.join(", ")))
+            Failure::input(format!("{} has no effect in a run that follows a plan", flags.join(", ")))
                 .hint(format!("remove it, or use --policy {} in place of --plan", user.name()))
         });
         failures.reduce(Failure::and).map_or(Ok(()), Err)

@@ -47,7 +47,7 @@ pub struct Execution {
     pub expected: Option<Box<Estimate>>,
 }
 
-/// A load that was made ahead of any execution.
+/// A load that was made before any execution needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
     /// The model.

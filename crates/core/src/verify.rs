@@ -112,7 +112,7 @@ fn of_promise(instance: &Instance, read: &plan::file::PlanRead, bytes: &[u8]) ->
     let makespan = end.since(first).seconds();
     if (makespan - promise.makespan).abs() > ROUNDING || promise.makespan.is_nan() {
         let message =
-            format!("makespan is {} s, and following the plan takes {makespan} s", promise.makespan);
+            format!("makespan is {} s, but following the plan takes {makespan} s", promise.makespan);
         found.push(violation(ViolationCode::SumMakespan, message));
     }
     let at_bound = (promise.makespan - promise.lower_bound).abs() <= ROUNDING;
@@ -124,7 +124,7 @@ fn of_promise(instance: &Instance, read: &plan::file::PlanRead, bytes: &[u8]) ->
             "the plan is shorter than its bound".to_owned()
         }
         (true, Some("bound" | "search")) | (false, None) => return found,
-        (optimal, proof) => format!("`optimal` is {optimal}, and `proof` is {proof:?}"),
+        (optimal, proof) => format!("`optimal` is {optimal}, but `proof` is {proof:?}"),
     };
     found.push(violation(ViolationCode::SumBound, reason));
     found
@@ -156,7 +156,7 @@ fn build_estimated(
         return Err(format!("switch_overhead_seconds is {overhead:e}"));
     }
     if let Some(reason) = too_slow(&scenario.models, rate) {
-        return Err(format!("pcie_gb_per_s is {rate:e}, and {reason}"));
+        return Err(format!("pcie_gb_per_s is {rate:e}: {reason}"));
     }
     if cluster.gpus == 0 {
         return Err("it has no GPUs".to_string());

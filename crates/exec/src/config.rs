@@ -22,7 +22,7 @@ pub fn clock(file: &BackendsFile) -> Result<Clock, Vec<String>> {
     let first = speeds.next().unwrap_or(1.0);
     if speeds.any(|speed| speed != first) {
         let why = "all servers of a run share one clock: give them the same speed";
-        return Err(vec![format!("{why}, which is 1 for all that are not emulated")]);
+        return Err(vec![format!("{why}; servers that are not emulated have speed 1")]);
     }
     Ok(Clock::at_speed(first))
 }

@@ -185,7 +185,7 @@ pub struct Relay {
 pub struct Answering {
     /// Comes when the answer begins, or says why it never will.
     pub head: oneshot::Receiver<Result<Head, String>>,
-    /// The pieces. Where no [`Piece::End`] comes, the answer broke off.
+    /// The pieces. Where no [`Piece::End`] comes, the answer was cut off.
     pub pieces: mpsc::Receiver<Piece>,
 }
 

@@ -125,7 +125,7 @@ impl Journal {
         journal.next = journal.db.query_row(last, [], |row| row.get::<_, i64>(0))?.saturating_add(1);
         if lacks_log {
             tracing::warn!(
-                "{} is missing: the run may have done more than {} says, and that is done again",
+                "{} is missing: work that {} does not record is repeated",
                 store::beside(path, "-wal").display(),
                 path.display()
             );
@@ -236,12 +236,12 @@ fn output_of(row: &rusqlite::Row<'_>) -> Result<Output, JournalError> {
 
 /// What is wrong with a journal of version zero.
 fn nothing_in(db: &Connection) -> Result<JournalError, JournalError> {
-    let damaged = || JournalError::Damaged("its version is not the one that was written".to_owned());
+    let damaged = || JournalError::Damaged("its version was changed".to_owned());
     Ok(if store::is_empty(db)? { JournalError::Empty } else { damaged() })
 }
 
 fn altered(what: &str) -> JournalError {
-    JournalError::Damaged(format!("{what} does not fit its checksum"))
+    JournalError::Damaged(format!("{what} does not match its checksum"))
 }
 
 /// Makes the checksums of a journal fit what it holds: for tests that change what it says.
@@ -284,20 +284,21 @@ fn entries_after(db: &Connection, id: i64, limit: u32) -> Result<Vec<Written>, J
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         if id != last + 1 {
-            return Err(JournalError::Damaged(format!("entry {id} follows upon entry {last}")));
+            return Err(JournalError::Damaged(format!("entry {id} follows entry {last}")));
         }
         if !row.get::<_, bool>(9)? {
             return Err(altered(&format!("entry {id}")));
         }
         let number = |at: usize| {
             let value = row.get::<_, i64>(at)?;
-            let damaged = |_| JournalError::Damaged(format!("entry {id} has the number {value} in it"));
+            let damaged =
+                |_| JournalError::Damaged(format!("entry {id} contains the invalid number {value}"));
             u32::try_from(value).map_err(damaged)
         };
         let entry = decode(id, row.get(2)?, [number(3)?, number(4)?, number(5)?, number(6)?])?;
         let at: i64 = row.get(1)?;
         let at = u64::try_from(at).map_err(|_| {
-            JournalError::Damaged(format!("entry {id} is of {at} microseconds after the start of the run"))
+            JournalError::Damaged(format!("entry {id} is dated {at} microseconds after the start of the run"))
         })?;
         if row.get(8)? {
             return Err(JournalError::Damaged(format!("the output of the task of entry {id} is missing")));
@@ -364,7 +365,7 @@ fn decode(id: i64, kind: i64, numbers: [u32; 4]) -> Result<JournalEntry, Journal
         other => return Err(JournalError::Damaged(format!("entry {id} is of kind {other}"))),
     };
     if encode(entry) != Some((kind, numbers)) {
-        return Err(JournalError::Damaged(format!("entry {id} holds more than its kind has")));
+        return Err(JournalError::Damaged(format!("entry {id} has fields that its kind does not have")));
     }
     Ok(entry)
 }

@@ -208,7 +208,7 @@ impl Scene<'_> {
                     let waits: Vec<&str> = waits
                         .map(|before| workflow.nodes[instance.node_of(before) as usize].as_str())
                         .collect();
-                    let why = format!("it needs what {} will write", waits.join(", "));
+                    let why = format!("it needs the output of {}", waits.join(", "));
                     QueuedNode { state: NodeState::Waiting, why: Some(why), ..node }
                 }
                 TaskState::Ready => {
@@ -228,7 +228,8 @@ impl Scene<'_> {
                     let why = match (failed, unserved) {
                         (_, Some(why)) => why,
                         (0, _) => {
-                            "its server failed; it will be retried shortly, and no attempt counts".to_owned()
+                            "its server failed; it will be retried shortly, without using up an attempt"
+                                .to_owned()
                         }
                         _ => format!("it failed and will be retried shortly; failed attempts: {failed}"),
                     };
@@ -318,7 +319,7 @@ impl Scene<'_> {
             return format!("the model is loading on {}, {left}", in_words(gpus));
         }
         if windows().any(|gpus| gpus.iter().all(|gpu| view.idle().contains(gpu))) {
-            return "the model is not loaded; it will be when more requests wait for it, or at the waiting limit"
+            return "the model is not loaded; it will be loaded when more requests wait for it, or at the waiting limit"
                 .to_owned();
         }
         let next = windows().min_by_key(|&gpus| free_at(gpus));

@@ -51,7 +51,7 @@ impl Direct {
     }
 
     async fn carry_out(&self, backend: &dyn Backend, replica: Replica) -> Result<Value, BackendError> {
-        let gone = || BackendError::Failed("its answer has begun already".to_owned());
+        let gone = || BackendError::Failed("its answer has already begun".to_owned());
         let mut taken = TakenRelay { relay: Some(self.relay().take().ok_or_else(gone)?), to: self };
         let Some(relay) = &mut taken.relay else { return Err(gone()) };
         let result = backend.forward(replica, &self.forward, relay).await;

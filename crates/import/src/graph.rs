@@ -64,7 +64,7 @@ pub fn acyclic(
             Code::SelfEdge,
             at,
             &Path::root(),
-            format_args!("`{}` waits for itself", Shown(&name)),
+            format_args!("`{}` depends on itself", Shown(&name)),
         );
     }
     let found = cycles(count, &others);

@@ -143,7 +143,7 @@ fn convert(root: Item<'_>) -> Result<LlamaSwap, String> {
     });
     told.0.insert(0, format!(
         "Memory is not in the file: models that may be loaded together share one GPU of {MEMORY} GB, all others take all of it. \
-         It stands for the machine: the processes see all its GPUs"
+         That GPU represents the whole machine: the processes see all its GPUs"
     ));
     told.0.insert(1, format!("A load is expected to take {LOAD} s and a call {CALL} s"));
     let backends = json!({"backends": servers}).to_string();

@@ -59,7 +59,7 @@ pub struct ImportOptions {
     pub seed: u64,
     /// What the rows of a trace run; a workflow of one node where none is given.
     pub workflow: Option<TraceTarget>,
-    /// Output speed of models that have none of their own.
+    /// Output speed of models without one of their own.
     pub tokens_per_second: f64,
     /// Speed at which prompts are read.
     pub prompt_tokens_per_second: f64,

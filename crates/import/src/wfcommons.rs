@@ -40,9 +40,10 @@ pub fn read(file: &mut File<'_>, options: &ImportOptions, draft: &mut Draft) {
     };
     let version = root.get("schemaVersion").map_or("", Item::text);
     if !matches!(version, "1.4" | "1.5") {
-        let message = format_args!("schemaVersion is `{}`: 1.4 and 1.5 are read", Shown(version));
+        let message =
+            format_args!("schemaVersion is `{}`, but only 1.4 and 1.5 are supported", Shown(version));
         let at = root.get("schemaVersion").map_or(0, Item::at);
-        let hint = Some("the tools of WfFormat convert files of other versions".to_owned());
+        let hint = Some("the WfFormat tools convert other versions".to_owned());
         file.faults.add_hinted(Code::OtherKind, at, &top.key("schemaVersion", at), message, hint);
         return;
     }
@@ -214,12 +215,12 @@ fn make(name: &str, tasks: &[Task<'_>], edges: Vec<(u32, u32)>, options: &Import
     let notes = &mut draft.notes;
     notes.say("A task is a node on one GPU; the program that it runs is its model, loaded in 1 ms");
     if sizes.values().any(|&gb| gb == 0.0) {
-        notes.say(format!("Programs without a memory measurement, assumed to need {USUAL_GB} GB"));
+        notes.say(format!("Programs without a memory measurement are assumed to need {USUAL_GB} GB"));
     }
     if tasks.iter().any(|task| task.cores > 1.0) {
         notes.say("Cores, files and machines of tasks are ignored");
     } else {
-        notes.say("Files and machines play no part");
+        notes.say("Files and machines of tasks are ignored");
     }
     let instant = tasks.iter().filter(|task| task.seconds == Some(0.0)).count();
     if instant > 0 {

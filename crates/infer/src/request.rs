@@ -102,7 +102,7 @@ impl GenerateRequest {
             return refuse("max_tokens is 0: ask for one token or more");
         }
         if !(self.temperature.is_finite() && self.temperature >= 0.0) {
-            return refuse("temperature must be a number from 0 on");
+            return refuse("temperature must be a number of 0 or more");
         }
         if !(0.0..=1.0).contains(&self.top_p) {
             return refuse("top_p must be a number from 0 to 1");

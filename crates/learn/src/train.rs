@@ -129,7 +129,7 @@ pub struct CurvePoint {
     pub test_mae: f64,
 }
 
-/// How much is gained by what executions took of late.
+/// How much is gained by recent execution times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remembered {
     /// What is remembered.

@@ -86,7 +86,7 @@ impl From<Fault> for PyErr {
             Fault::Infeasible(reasons) => made(py, "InfeasibleError", (reasons,)),
             Fault::Policy { at, reason, decision } => made(py, "PolicyError", (at, reason, decision)),
             Fault::Internal(message) => made(py, "InternalError", (message,)),
-            Fault::Stopped => made(py, "InternalError", ("stopped, and nobody asked for it",)),
+            Fault::Stopped => made(py, "InternalError", ("stopped without being asked to",)),
             Fault::Raised(raised) => raised,
         })
     }

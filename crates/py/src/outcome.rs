@@ -155,7 +155,7 @@ impl Outcome {
         Ok(columns)
     }
 
-    /// Loads ahead of any execution: model, GPUs, begin, end and status.
+    /// Loads before any execution needs it: model, GPUs, begin, end and status.
     #[allow(clippy::type_complexity, reason = "a list of tuples, as Python has it")]
     fn loads(&self) -> Vec<(String, Vec<u32>, f64, f64, &'static str)> {
         let one = |load: &gswarm_core::log::Load| {

@@ -252,14 +252,14 @@ impl PythonPolicy {
             let gpus = instance.cluster.gpus;
             match first.checked_add(count) {
                 Some(end) if end <= gpus => Ok(Gpus { first: GpuId(first), count }),
-                _ => Err(refused(format!("there are GPUs 0 to {}", gpus - 1))),
+                _ => Err(refused(format!("the GPUs are 0 to {}", gpus - 1))),
             }
         };
         let own = |task: &Task| {
             if Arc::ptr_eq(&task.scene, &self.scene) {
                 Ok(task.id)
             } else {
-                Err(refused("the task is of another run".to_owned()))
+                Err(refused("the task belongs to another run".to_owned()))
             }
         };
         if let Ok(start) = given.cast::<Start>() {
@@ -272,7 +272,7 @@ impl PythonPolicy {
             let load = load.get();
             let (model, known) = (load.model.get().id, &self.scene.models);
             if !known.get(model.index()).is_some_and(|own| own.is(&load.model)) {
-                return Err(refused("the model is of another run".to_owned()));
+                return Err(refused("the model belongs to another run".to_owned()));
             }
             let ahead_of = load.ahead_of.as_ref().map(|task| own(task.get())).transpose()?;
             let count = load.count.unwrap_or(instance.models[model].gpus);
@@ -281,7 +281,7 @@ impl PythonPolicy {
         if let Ok(wake) = given.cast::<Wake>() {
             return Ok(Decision::Wake { at: Time::ZERO + Span::from_seconds(wake.get().at) });
         }
-        Err(refused("decide gives Start, Load, Wake or None".to_owned()))
+        Err(refused("decide must return Start, Load, Wake or None".to_owned()))
     }
 }
 

@@ -216,7 +216,7 @@ impl View {
         if model.id.index() < self.scene.models.len() {
             Ok(model.id)
         } else {
-            Err(PyKeyError::new_err("this model is of another problem"))
+            Err(PyKeyError::new_err("this model belongs to another problem"))
         }
     }
 
@@ -225,7 +225,7 @@ impl View {
         if Arc::ptr_eq(&self.scene, &task.scene) {
             Ok(task.id)
         } else {
-            Err(PyKeyError::new_err("this task is of another run"))
+            Err(PyKeyError::new_err("this task belongs to another run"))
         }
     }
 }

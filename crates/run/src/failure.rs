@@ -73,7 +73,7 @@ impl Failure {
         let failure = Failure::input(format!("cannot {what} {}: {reason}", path.display()));
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                failure.hint("free some space, and repeat the command")
+                failure.hint("free some space and run the command again")
             }
             _ => failure,
         }

@@ -171,7 +171,7 @@ impl Batch {
     pub fn commit(mut self) -> Result<Vec<PathBuf>, Failure> {
         for (_, target) in &self.waiting {
             if fs::metadata(target).is_ok_and(|found| !found.is_file()) {
-                let taken = io::Error::other("this name belongs to something other than a file");
+                let taken = io::Error::other("something other than a regular file has this name");
                 return Err(self.unwritable("write", target, &taken));
             }
         }

@@ -171,7 +171,7 @@ pub fn apply_calibration(
 ) -> Result<(), Failure> {
     let stretched = calibration::apply(calibration, scenario, options).map_err(|misfits| {
         let list: Vec<String> = misfits.iter().map(|one: &Misfit| format!("\n  - {one}")).collect();
-        Failure::input(format!("{name} does not fit these inputs:{}", list.concat()))
+        Failure::input(format!("{name} does not match these inputs:{}", list.concat()))
             .hint("`gswarm calibrate --config ... --requests ...` measures all models of the requests")
     })?;
     stretched.iter().for_each(|one| observer.note(&format!("note: {name}: {one}")));

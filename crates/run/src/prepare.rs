@@ -193,7 +193,7 @@ pub fn predictor(name: &str, bytes: &[u8], scenario: &Scenario) -> Result<Predic
 pub fn read_plan(instance: &Instance, name: &str, bytes: &[u8]) -> Result<PlanRead, Failure> {
     plan::file::read(instance, bytes).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {}", shown(fault))).collect();
-        Failure::input(format!("{name} does not fit these inputs:{}", list.concat()))
+        Failure::input(format!("{name} does not match these inputs:{}", list.concat()))
             .hint("run `gswarm plan` again for this configuration, these requests and this number of GPUs")
     })
 }
@@ -258,7 +258,7 @@ impl Prepared {
         let losses = &self.spec.faults.lose_gpus;
         for (at, lost) in losses.iter().enumerate() {
             if losses[..at].iter().filter(|other| other.gpu == lost.gpu).count() == 1 {
-                remarks.push(format!("GPU {} is lost more than once; the first moment counts", lost.gpu));
+                remarks.push(format!("GPU {} is lost more than once; the earliest time counts", lost.gpu));
             }
         }
         remarks

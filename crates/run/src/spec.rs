@@ -89,7 +89,7 @@ pub struct FaultSpec {
     /// Attempts at a node before its request fails.
     #[schemars(range(min = 1, max = 100))]
     pub max_attempts: u32,
-    /// Seconds that a request of a live run waits for servers that are unwell, before it fails.
+    /// Seconds that a request of a live run waits for unhealthy servers before it fails.
     #[schemars(range(min = 1, max = 3_200_000_000.0))]
     pub server_patience: f64,
     /// Chance that a simulated execution fails.

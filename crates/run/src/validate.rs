@@ -103,7 +103,7 @@ impl RunSpec {
         ];
         let Some(live) = &self.live else { return };
         for (path, _) in simulated.iter().filter(|(_, given)| *given) {
-            let message = "this is for simulated runs, but this is a live run".to_owned();
+            let message = "this applies only to simulated runs, but the run is live".to_owned();
             faults.hinted(
                 Code::NotApplicable,
                 *path,
@@ -116,7 +116,7 @@ impl RunSpec {
             && (live.backends.is_some() || live.models.is_some())
         {
             let message =
-                "`speed` is for emulated models, but `models` or `backends` says what runs".to_owned();
+                "`speed` applies only to emulated models, but `models` or `backends` is given".to_owned();
             let hint =
                 "remove it; in a backends file a server of kind `emulated` has its own `speed`".to_owned();
             faults.hinted(Code::NotApplicable, "live.ray.speed", message, hint);

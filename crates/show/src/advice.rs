@@ -26,9 +26,10 @@ pub fn page(report: &AdviceReport) -> Page {
     }
     Page {
         title: report.headline(),
-        lead: "Every figure is simulated on traces that were resampled from the given requests; every run was checked. \
+        lead:
+            "Every figure is simulated on traces resampled from the given requests. Every run was checked. \
                docs/advise.md says how."
-            .to_owned(),
+                .to_owned(),
         cards: cards(report),
         sections,
     }
@@ -52,7 +53,7 @@ fn cards(report: &AdviceReport) -> Vec<Card> {
         cards.push(Card::new("Target", target.limit(), target.title()));
     }
     if let Some(cost) = &report.cost {
-        let each = cost.per_thousand_requests.map(|each| format!("{each:.2} for a thousand requests"));
+        let each = cost.per_thousand_requests.map(|each| format!("{each:.2} per thousand requests"));
         cards.push(Card::new("Cost an hour", format!("{:.2}", cost.per_hour), each.unwrap_or_default()));
     }
     if let Some(floor) = &report.floor {
@@ -66,7 +67,7 @@ fn curve(report: &AdviceReport, place: usize) -> Chart {
     let target = &report.targets[place];
     let (unit, factor) = unit(target);
     let title = format!("{} by number of GPUs", target.title());
-    let about = "The line is the measure over all traces, the points its 95% confidence interval, the level the target.";
+    let about = "The line is the measure over all traces, the points its 95% confidence interval, the horizontal line the target.";
     let name = format!("curve-{}", place + 1);
     let mut chart = Chart::new(name, title, Axis::new("GPUs"), Axis::new(unit).from_zero()).about(about);
     let reached: Vec<(f64, &Reached)> = report
@@ -123,7 +124,7 @@ fn points(report: &AdviceReport) -> PageTable {
         row
     });
     PageTable {
-        caption: "What meets its target in bold.".to_owned(),
+        caption: "Values that meet their target are bold.".to_owned(),
         head,
         rows: rows.collect(),
         id: "points".to_owned(),
@@ -162,7 +163,7 @@ fn placement(report: &AdviceReport) -> PageTable {
         ]
     });
     PageTable {
-        caption: "Where `static` keeps each model on these GPUs.".to_owned(),
+        caption: "Where `static` places each model on these GPUs.".to_owned(),
         head: ["model", "replicas", "GPUs of each"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
         id: "placement".to_owned(),

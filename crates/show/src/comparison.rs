@@ -34,7 +34,7 @@ pub fn page(rows: &[SweepRow]) -> Page {
 fn cards(lines: &[ComparisonLine<'_>], ran: usize, left_out: usize, problems: usize) -> Vec<Card> {
     let note = match left_out {
         0 => String::new(),
-        count => format!("{count} more cannot be made on so few GPUs"),
+        count => format!("{count} more cannot run on so few GPUs"),
     };
     let mut cards = vec![
         Card::new("Runs", ran.to_string(), note),
@@ -212,7 +212,7 @@ fn charts(lines: &[ComparisonLine<'_>]) -> Vec<Chart> {
         "overhead",
         "Time that went into loads",
         "% of all GPU time",
-        "Each load on all its GPUs.",
+        "Each load counts on all its GPUs.",
         figure_at("load %"),
     );
     // What decides comes first.

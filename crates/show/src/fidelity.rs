@@ -14,9 +14,8 @@ const BINS: usize = 30;
 pub fn page(run: &str, predictions: &[(&str, &Fidelity)]) -> Page {
     let sections = predictions.iter().map(|(name, found)| section(name, found));
     Page {
-        title: format!("What was predicted of {run}, and what was measured"),
-        lead: "An error is how far the prediction is above what was measured, in percent of that; medians and percentiles \
-               are of its size, whatever its sign."
+        title: format!("{run}: predicted and measured"),
+        lead: "An error is the prediction minus the measurement, in percent of the measurement. Medians and percentiles are of absolute errors."
             .to_owned(),
         cards: predictions.iter().flat_map(|(name, found)| cards(name, found)).collect(),
         sections: sections.collect(),
@@ -65,12 +64,12 @@ fn section(name: &str, found: &Fidelity) -> Section {
             Block::Table(models(name, found)),
             Block::Table(worst(
                 &format!("{stem}-worst-requests"),
-                "Requests that were predicted worst",
+                "Requests with the largest errors",
                 &found.worst_requests,
             )),
             Block::Table(worst(
                 &format!("{stem}-worst-nodes"),
-                "Nodes that were predicted worst",
+                "Nodes with the largest errors",
                 &found.worst_nodes,
             )),
         ],
@@ -163,7 +162,7 @@ fn scatter(name: &str, of: &str, what: &str, pairs: &[(f64, f64)]) -> Chart {
         Axis::new("measured, s").from_zero(),
         Axis::new("predicted, s").from_zero(),
     )
-    .about(format!("A point for each; on the line, the prediction of its {what} was right."));
+    .about(format!("One point each; on the line, the predicted {what} was right."));
     chart.series.push(Series::Points { name: of.to_lowercase(), points, colour: colour(0) });
     chart.reference("predicted = measured", vec![(0.0, 0.0), (most, most)]);
     chart
@@ -176,7 +175,7 @@ fn errors(stem: &str, found: &Fidelity) -> Chart {
         Axis::new("error, %"),
         Axis::new("nodes").from_zero(),
     )
-    .about("How many nodes were predicted too short (below zero) and too long (above), by how much.");
+    .about("The number of nodes by error: below zero the prediction was too short, above zero too long.");
     let all = found.executions.iter().filter(|(_, measured)| *measured > 0.0);
     let all = all.map(|(predicted, measured)| 100.0 * (predicted - measured) / measured);
     if let Some((edges, counts)) = histogram(all, BINS) {

@@ -69,11 +69,11 @@ impl Gantt {
         }
         if notes.is_empty() {
             notes.push(format!(
-                "All {} bars are there, exact to the microsecond.",
+                "All {} bars are drawn, exact to the microsecond.",
                 crate::number::grouped(all as f64, 0)
             ));
         } else if all <= most {
-            notes.insert(0, format!("All {} bars are there.", crate::number::grouped(all as f64, 0)));
+            notes.insert(0, format!("All {} bars are drawn.", crate::number::grouped(all as f64, 0)));
         }
         let data = json!({
             "tick": tick as f64 / 1e6,

@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: gswarm decides, Ray places the servers and moves what nodes write.
+"""Runs on a Ray cluster: gswarm decides, Ray places the servers and moves outputs.
 
 `gswarm.ray.run(problem, policy="planned", address="auto")`; `docs/ray.md` says more.
 """

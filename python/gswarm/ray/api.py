@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster from Python: the `gswarm` command in a process of its own, and what came of it."""
+"""Runs on a Ray cluster from Python: the `gswarm` command in a separate process, and its results."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ FAILED_REQUESTS = 4
 
 
 def _requests_failed(code: int, said: str) -> bool:
-    """Whether a run came to its end: one that has stopped before it has the same exit code."""
+    """Whether a run finished: one that stopped earlier has the same exit code."""
     return code == FAILED_REQUESTS and bool(re.match(r"\d+ of [\d,]+ requests? failed", said))
 
 
 class RayResult(Result):
-    """A run on a Ray cluster that came to its end; its times are measured."""
+    """A finished run on a Ray cluster; its times are measured."""
 
     def __init__(self, outcome: _gswarm.Outcome, name: str, folder: Path) -> None:
         super().__init__(outcome, name)
@@ -44,10 +44,10 @@ class RayResult(Result):
 
     @cached_property
     def requests(self) -> list[dict[str, Any]]:
-        """What came of each request: `request_id`, `status`, `outputs` by node and, where any, `failures`.
+        """The outcome of each request: `request_id`, `status`, `outputs` by node and, where any, `failures`.
 
-        What the last nodes wrote is there, however large. A large output of another node was let go at the
-        end of the run: its reference is there in place of it.
+        Outputs of the last nodes are complete, however large. Large outputs of other nodes were removed at
+        the end of the run; their references remain.
         """
         file = self.folder / f"{self.policy}_results.jsonl"
         rows = (json.loads(line) for line in file.read_text().splitlines())
@@ -82,12 +82,11 @@ def run(
     """Runs a problem on the Ray cluster at `address`, under a policy or a plan.
 
     `models` are callables by the name of their model (see `gswarm.model`), or a file of them. `backends` is a
-    file of servers, or what it would say, for models that servers on the nodes have. With neither, models are
-    emulated, `speed` times as fast as told. Where nothing is said of GPUs, the cluster's nodes are the
-    servers; more GPUs than there are means that nodes which join are used. A call that takes longer than
-    `call_timeout` seconds, or else than a minute and ten times what it is expected to take, has failed.
-    Everything is written down in `out`, a new folder where none is given: `resume` goes on with a run that
-    was interrupted. Requests that fail are in the result; what keeps a run from its end is raised.
+    file of servers, or its content, for models on servers of the nodes. With neither, models are emulated at
+    `speed` times real time. Without a number of GPUs, the cluster's nodes are the servers. With more GPUs
+    than there are, nodes that join are used. A call fails after `call_timeout` seconds, by default a minute
+    plus ten times its estimate. Journal and logs are written to `out`, by default a new folder: `resume`
+    continues an interrupted run. Failed requests are in the result; a failure of the run is raised.
     """
     inputs_of(problem)
     numbers = {
@@ -129,7 +128,7 @@ def run(
 
 
 def resume(folder: str | os.PathLike[str], *, address: str | None = None) -> RayResult:
-    """Goes on with a run that was interrupted, on the cluster that is at `address` by now."""
+    """Continues an interrupted run, on the cluster at `address`."""
     place = Path(folder)
     words = ["resume", str(place), *(["--address", address] if address is not None else [])]
     if address is not None:
@@ -139,8 +138,8 @@ def resume(folder: str | os.PathLike[str], *, address: str | None = None) -> Ray
 
 
 def forget(folder: str | os.PathLike[str], *, address: str | None = None) -> int:
-    """Lets go of the large outputs that an interrupted run has left in its cluster, for `resume`; how many
-    nodes they were on. A run that came to its end has left none.
+    """Removes the large outputs that an interrupted run keeps in its cluster for `resume`; returns on how
+    many nodes they were. A finished run has left none.
     """
     import ray
 
@@ -206,7 +205,7 @@ def _kept(folder: Path) -> dict[str, bytes]:
 
 
 def _result(folder: Path, name: str | None = None) -> RayResult:
-    """What came of the run in a folder, whoever made it."""
+    """The results of the run in a folder."""
     kept = _kept(folder)
     spec = json.loads(kept["spec"])
     sources = [(str(spec[name]), kept[name]) for name in ("config", "requests")]

@@ -44,7 +44,7 @@ Order = dict[str, Any]
 
 
 class Bridge:
-    """What is known of the cluster and of the run."""
+    """State of the cluster and of the run."""
 
     def __init__(self) -> None:
         self._namespace = ""
@@ -92,11 +92,11 @@ class Bridge:
         return ("ok", {"there": await self._servers.settle(limit)})
 
     async def load(self, order: Order) -> Answer:
-        """Brings a model onto GPUs of a server."""
+        """Loads a model onto GPUs of a server."""
         return await self._ask(order, "load", order["model"], tuple(order["gpus"]), order["expected"])
 
     async def unload(self, order: Order) -> Answer:
-        """Takes it off."""
+        """Unloads it."""
         return await self._ask(order, "unload", order["model"], tuple(order["gpus"]))
 
     async def call(self, order: Order) -> Answer:
@@ -110,7 +110,7 @@ class Bridge:
         return ("ok", await self._servers.where(order["server"]))
 
     async def reset(self, order: Order) -> Answer:
-        """Sees to it that a server is there and holds nothing."""
+        """Makes sure that a server is running and empty."""
         if self._servers is None:
             raise GoneError("there are no servers yet")
         return await self._servers.reset(order["server"])
@@ -148,7 +148,7 @@ def _save(folder: Path, reference: Order, value: Any) -> None:
 
 
 async def _answered(carry_out: Callable[[Order], Awaitable[Answer]], order: Order) -> dict[str, Any]:
-    """What is said to an order, whatever becomes of it."""
+    """The answer to an order, including failures."""
     try:
         answer = await carry_out(order)
     except GoneError as error:
@@ -161,7 +161,7 @@ async def _answered(carry_out: Callable[[Order], Awaitable[Answer]], order: Orde
 
 
 async def serve(reader: asyncio.StreamReader, out: BinaryIO) -> None:
-    """Carries orders out until there are no more."""
+    """Executes orders until the input ends."""
     bridge = Bridge()
     under_way: dict[int, asyncio.Task[None]] = {}
 

@@ -46,7 +46,8 @@ def packed(file: dict[str, Any]) -> bytes:
         raise BadModelsError(f"{name} cannot be read: {type(error).__name__}: {error}") from error
     found = registered()
     if not found:
-        raise BadModelsError(f'{name} names no model; put @gswarm.model("NAME") before a class or a function')
+        hint = 'put @gswarm.model("NAME") before a class or a function'
+        raise BadModelsError(f"{name} defines no model; {hint}")
     cloudpickle.register_pickle_by_value(module)
     return bytes(cloudpickle.dumps(found))
 

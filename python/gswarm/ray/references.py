@@ -1,7 +1,6 @@
-"""What stands for a large output in the journal and in calls: a small JSON object that names it.
+"""References to large outputs in the journal and in calls: small JSON objects.
 
-The engine sees these objects and never what they stand for. Whoever needs the value asks the shelves that
-hold it.
+The engine sees only the references. Values are fetched from the shelves that hold them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MARK = "$ray"
 
 
 def is_reference(value: Any) -> bool:
-    """Whether a value stands for a large output."""
+    """Whether a value is a reference to a large output."""
     return isinstance(value, dict) and isinstance(value.get(MARK), str) and isinstance(value.get("at"), list)
 
 

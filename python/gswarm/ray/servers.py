@@ -98,7 +98,7 @@ class Servers:
                 if watch.done():
                     answer.cancel()
                     ray.cancel(asked)
-                    raise GoneError(f"another server that it needs is lost: {watch.result()}")
+                    raise GoneError(f"another server that it needs was lost: {watch.result()}")
             return await answer
         except asyncio.CancelledError:
             ray.cancel(asked)
@@ -107,7 +107,7 @@ class Servers:
             raise GoneError(f"its process in the Ray cluster is lost: {_first_line(error)}") from error
 
     async def reset(self, number: int) -> Answer:
-        """Sees to it that a server is there and holds nothing."""
+        """Makes sure that a server is running and empty."""
         server = self._servers[number]
         if server.worker is not None and server.is_used and server.setup.callables:
             # What a user's models leave behind goes with their process.
@@ -123,7 +123,7 @@ class Servers:
         return str(await self.ask(number, "ping"))
 
     def close(self) -> None:
-        """Lets go of all GPUs."""
+        """Releases all GPUs."""
         for server in self._servers:
             if server.worker is not None:
                 ray.kill(server.worker)
@@ -213,7 +213,7 @@ def _spread(sizes: list[int]) -> list[str | None]:
 
 
 def _first_line(error: Exception) -> str:
-    """What Ray says of an error, without what it adds for its own developers."""
+    """Ray's message of an error, without its developer details."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if line.startswith("The actor") or "reason" in line.lower()]
     return (told or lines or [type(error).__name__])[0]

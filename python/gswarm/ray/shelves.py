@@ -1,4 +1,4 @@
-"""Shelves: where large outputs lie until the run has come to its end.
+"""Shelves: storage of large outputs until the end of the run.
 
 A shelf is an actor on a node that outlives the driver and the workers, and owns what it is given. An output
 is put on the shelf of the node on which it was made, and on one of another node: the death of the driver, of
@@ -103,7 +103,7 @@ class Shelves:
             if len(at) == 2:
                 break
         if not at:
-            raise OutputLostError("no node could keep it")
+            raise OutputLostError("no node could store it")
         form = "json" if json_size(value) is not None else "pickle"
         return {MARK: key, "bytes": _size(value), "at": at, "form": form, "type": type(value).__name__}
 
@@ -118,7 +118,7 @@ class Shelves:
             except (ValueError, ray.exceptions.RayActorError, ray.exceptions.ObjectLostError):
                 self._known.pop(node, None)
         raise OutputLostError(
-            f"the output `{key}` is lost: it lay on {len(at)} node(s) of the Ray cluster, and none of them "
+            f"the output `{key}` is lost: it was on {len(at)} node(s) of the Ray cluster, and none of them "
             "is left; run its request again in another folder"
         )
 

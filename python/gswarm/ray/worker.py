@@ -1,4 +1,4 @@
-"""What runs on the nodes: one process for each server, which holds the models on all of its GPUs."""
+"""The worker on a node: one process per server, which holds the models on all of its GPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAULTS = (Exception, SystemExit, KeyboardInterrupt)
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker has to know of the run."""
+    """What a worker needs to know about the run."""
 
     namespace: str
     #: The models of the configuration, by number: name, memory and how they batch.
@@ -40,7 +40,7 @@ class Setup:
 
 
 class Worker:
-    """Loads, unloads and calls models, as it is told."""
+    """Loads, unloads and calls models on request."""
 
     def __init__(self, setup: Setup) -> None:
         self._models = [str(model["name"]) for model in setup.models]
@@ -78,7 +78,7 @@ class Worker:
         return ("ok", None)
 
     async def unload(self, model: int, gpus: tuple[int, int]) -> Answer:
-        """Takes it off."""
+        """Unloads it."""
         name = self._models[model]
         if not self._hosted.serves(name):
             return await self._adapted({"op": "unload", "model": model, "gpus": gpus})
@@ -122,7 +122,7 @@ class Worker:
         try:
             return await self._adapters.carry_out(order)
         except (TypeError, ValueError) as error:
-            return ("err", "refused", f"an input that is no JSON goes to a server: {error}")
+            return ("err", "refused", f"an input that is not JSON goes to a server: {error}")
 
     async def _fetched(self, inputs: Any) -> Any:
         references = references_in(inputs)

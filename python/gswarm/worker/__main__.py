@@ -20,7 +20,7 @@ from .shapes import SHAPES
 
 
 def refusal(options: Options) -> str | None:
-    """Why the worker should not listen as it is told to."""
+    """Why the worker must not listen on this address."""
     try:
         local = options.host == "localhost" or ipaddress.ip_address(options.host).is_loopback
     except ValueError:
@@ -28,7 +28,7 @@ def refusal(options: Options) -> str | None:
     if options.token is None and not local:
         return f"{options.host} can be reached from other machines, but there is no token"
     if options.token is not None and len(options.token) < 16:
-        return f"the token has {len(options.token)} characters; it needs 16 at least"
+        return f"the token has {len(options.token)} characters; it needs at least 16"
     return no_models(options)
 
 
@@ -42,12 +42,12 @@ def no_models(options: Options) -> str | None:
     if not root.is_dir():
         return f"--models {root}: there is no such folder"
     if (root / "config.json").is_file():
-        return f"--models {root}: this is a model itself; give the folder that it lies in"
+        return f"--models {root}: this is a model; pass its parent folder"
     return None
 
 
 async def serve(options: Options) -> None:
-    """Serves until it is told to end. The first line of output is the address."""
+    """Serves until it is stopped. The first line of output is the address."""
     registry = Registry(options)
     routes = Routes(registry)
     limits = Limits(

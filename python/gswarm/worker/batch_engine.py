@@ -34,7 +34,7 @@ class EmbedEngine(Engine):
         super().__init__(name, device, max_waiting)
 
     def attach(self, model: Bert, same_addresses: bool, graphs: bool) -> None:
-        """Gives it what it computes with. In the engine's thread."""
+        """Initialises its model, in the engine's thread."""
         if self.passes is None:
             self.passes = EmbedPasses(self.device, self.stream, graphs)
         self.passes.attach(model, same_addresses)
@@ -108,7 +108,7 @@ class ImageEngine(Engine):
         super().__init__(name, device, max_waiting)
 
     def attach(self, model: Painter, same_addresses: bool, graphs: bool) -> None:
-        """Gives it what it computes with. In the engine's thread."""
+        """Initialises its model, in the engine's thread."""
         if self.passes is None:
             self.passes = ImagePasses(self.device, self.stream, graphs, self.max_batch)
         self.passes.attach(model, same_addresses)

@@ -47,13 +47,13 @@ def index(folder: Path) -> dict[str, Stored]:
             head = file.read(8)
             length = struct.unpack("<Q", head)[0] if len(head) == 8 else size
             if length > min(size, 100 << 20):
-                raise broken(f"{path.name} is no safetensors file")
+                raise broken(f"{path.name} is not a safetensors file")
             try:
                 header: dict[str, Any] = json.loads(file.read(length))
             except (ValueError, RecursionError):
-                raise broken(f"{path.name} has a head that is no JSON") from None
+                raise broken(f"{path.name} has a head that is not JSON") from None
             if not isinstance(header, dict):
-                raise broken(f"{path.name} has a head that is no JSON object")
+                raise broken(f"{path.name} has a head that is not JSON object")
         for name, one in header.items():
             if name == "__metadata__":
                 continue
@@ -64,9 +64,9 @@ def index(folder: Path) -> dict[str, Stored]:
                 shape = tuple(one["shape"])
                 within = 0 <= begin <= end and 8 + length + end <= size
                 if not within or end - begin != math.prod(shape) * dtype.itemsize:
-                    raise broken(f"{path.name}: `{name}` does not lie within the file")
+                    raise broken(f"{path.name}: `{name}` is outside the file")
             except (TypeError, ValueError, KeyError):
-                raise broken(f"{path.name}: what is said of `{name[:100]}` makes no sense") from None
+                raise broken(f"{path.name}: the entry of `{name[:100]}` is invalid") from None
             found[name] = Stored(path, dtype, shape, 8 + length + begin, end - begin)
     if not found:
         raise broken("the folder has no safetensors files")
@@ -123,7 +123,7 @@ def _read(stored: Stored, to: torch.Tensor) -> None:
             while done < len(part):
                 got = os.preadv(file.fileno(), [part[done:]], stored.begin + at + done)
                 if got == 0:
-                    raise broken(f"{stored.path.name} ended before it was read")
+                    raise broken(f"{stored.path.name} ended early")
                 done += got
     if not direct:
         to.copy_(into)

@@ -33,9 +33,7 @@ class BertConfig:
     def read(config: dict[str, Any], mean: bool = True, path: Path = Path("config.json")) -> BertConfig:
         """From a `config.json`."""
         if config.get("model_type") != "bert" or config.get("hidden_act", "gelu") != "gelu":
-            raise unsupported(
-                "model_name", f"models of type `{config.get('model_type')}` are not computed here"
-            )
+            raise unsupported("model_name", f"models of type `{config.get('model_type')}` are not supported")
         fields = Fields(path, config)
         hidden = fields.size("hidden_size", MAX_WIDTH)
         heads = fields.size("num_attention_heads", MAX_WIDTH)

@@ -30,7 +30,7 @@ class Job:
         self.started: float | None = None
 
     def cancel(self) -> None:
-        """Nobody waits for it any more; the engine lets it go at the next step."""
+        """Nobody waits for it any longer; the engine drops it at the next step."""
         self.cancelled = True
 
     def finish(self, result: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class Engine:
             self._turn.notify()
 
     def ask(self, what: Callable[[], T]) -> T:
-        """Has something done in the engine's thread, between two steps, and waits for it."""
+        """Runs a function in the engine's thread, between two steps, and waits for it."""
         answer: Future[T] = Future()
 
         def order() -> None:
@@ -89,7 +89,7 @@ class Engine:
         return answer.result()
 
     def post(self, what: Callable[[], object]) -> None:
-        """Has something done in the engine's thread, some time."""
+        """Runs a function in the engine's thread, without waiting."""
         with self._turn:
             if not self._closed:
                 self._orders.append(lambda: self._try(what))

@@ -1,4 +1,4 @@
-"""What is answered when something cannot be done: one type, in the two forms that clients know."""
+"""Errors of requests: one type, in the two forms that clients expect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Fault(Exception):
-    """Why a request was not carried out."""
+    """The reason why a request failed."""
 
     def __init__(
         self,
@@ -46,42 +46,42 @@ class Fault(Exception):
 
 
 def invalid(message: str, param: str | None = None) -> Fault:
-    """The request itself, or a part of it, is wrong (400)."""
+    """The request, or a part of it, is invalid (400)."""
     return Fault(400, "invalid_request", message, param)
 
 
 def not_found(code: str, message: str, param: str | None = None) -> Fault:
-    """What the request speaks of is not there (404)."""
+    """The requested object does not exist (404)."""
     return Fault(404, code, message, param)
 
 
 def conflict(code: str, message: str) -> Fault:
-    """It cannot be done in the state that things are in (409)."""
+    """Impossible in the present state (409)."""
     return Fault(409, code, message)
 
 
 def unsupported(param: str, message: str) -> Fault:
-    """A part of the request is well understood, and this server cannot do it (422)."""
+    """A valid request that this server does not support (422)."""
     return Fault(422, "not_supported", message, param)
 
 
 def full(message: str) -> Fault:
-    """A queue is full (429): worth trying again."""
+    """A queue is full (429): retry later."""
     return Fault(429, "queue_full", message, retry_after=1)
 
 
 def unavailable(code: str, message: str) -> Fault:
-    """The server cannot take it now (503): worth trying again."""
+    """The server is busy (503): retry later."""
     return Fault(503, code, message, retry_after=1)
 
 
 def shown(size: int) -> str:
-    """Bytes as people read them."""
+    """Bytes in readable units."""
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.2f} MB"
 
 
 def not_given(what: str, needed: int, where: str, error: OSError) -> Fault:
-    """The system does not give what the budget would allow (507)."""
+    """The system provides less memory than the budget allows (507)."""
     code = "out_of_gpu_memory" if where == "device memory" else "out_of_host_memory"
     return Fault(507, code, f"`{what}` needs {shown(needed)} of {where}: {error.strerror or error}")
 

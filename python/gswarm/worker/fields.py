@@ -22,14 +22,14 @@ def text(body: dict[str, Any], name: str, path: str = "", needed: bool = False) 
     where = _at(path, name)
     if value is None:
         if needed:
-            raise invalid(f"{where}: a string is expected, and there is none", where)
+            raise invalid(f"{where}: a string is required", where)
         return None
     if not isinstance(value, str):
         raise invalid(f"{where}: a string is expected", where)
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise invalid(f"{where}: this is no text", where) from None
+        raise invalid(f"{where}: this is not a text", where) from None
     return value
 
 
@@ -60,7 +60,7 @@ def whole(body: dict[str, Any], name: str, least: int, most: int, path: str = ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise invalid(f"{where} has to be a whole number from {least} to {most}", where)
+        raise invalid(f"{where} must be a whole number from {least} to {most}", where)
     return value
 
 
@@ -117,7 +117,7 @@ def device(body: dict[str, Any], own: str) -> str:
     for one in entries:
         numbers = one[5:].split(",") if one.startswith("cuda:") else []
         if one not in ("cpu", "auto") and not (numbers and all(n.isascii() and n.isdigit() for n in numbers)):
-            raise invalid(f"`{one[:40]}` is no device: write `cpu`, `cuda:0` or `auto`", "device")
+            raise invalid(f"`{one[:40]}` is not a device: write `cpu`, `cuda:0` or `auto`", "device")
     from .fault import unsupported
 
-    raise unsupported("device", f"this worker serves `{own}` alone: start another for another device")
+    raise unsupported("device", f"this worker serves `{own}` only: start another worker for another device")

@@ -1,4 +1,4 @@
-"""Host memory for weights: how much there is, who has it, and who goes where another needs it."""
+"""Host memory for weights: its budget, its owners, and evictions."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ class Request:
         except (ValueError, RecursionError) as error:
             raise invalid(f"the body is not JSON: {error}") from None
         if not isinstance(value, dict):
-            raise invalid("the body has to be a JSON object")
+            raise invalid("the body must be a JSON object")
         return value
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Application:
             host = ""
         if host not in ("localhost", "::1") and not host.startswith("127."):
             raise Fault(
-                403, "not_local", "without a token this server answers to this machine's own name alone"
+                403, "not_local", "without a token, this server accepts only this machine's own host names"
             )
 
     async def respond(self, request: Request) -> Response:
@@ -141,11 +141,10 @@ class Application:
         try:
             self.authorize(request)
             if self.stopping():
-                raise unavailable("stopping", "the server is shutting down and takes no more requests")
+                raise unavailable("stopping", "the server is shutting down and accepts no more requests")
             if self.active > self.limits.requests:
-                raise unavailable(
-                    "too_many_requests", f"{self.limits.requests} requests are being answered already"
-                )
+                busy = f"{self.limits.requests} requests are in progress, which is the maximum"
+                raise unavailable("too_many_requests", busy)
             return await asyncio.wait_for(self.handler(request), self.limits.seconds)
         except Fault as fault:
             return error_response(fault, request.path)
@@ -168,7 +167,7 @@ async def read_body(headers: dict[str, str], receive: Receive, limit: int) -> by
     """The whole body; `None` when the client disconnects before its end."""
     if "content-length" in headers and "transfer-encoding" in headers:
         # A proxy may go by the other header: a second request could be hidden in the body.
-        raise invalid("the body's length is not clear")
+        raise invalid("the body's length is ambiguous")
     too_large = Fault(413, "body_too_large", f"a request's body has {limit} bytes at most")
     if int(headers.get("content-length", 0)) > limit:
         raise too_large

@@ -1,4 +1,4 @@
-"""Where each parameter lies in a model's one flat buffer.
+"""The position of each parameter in a model's flat buffer.
 
 All weights of a model are one stretch of bytes, on the host and on the device alike, and parameters are
 views of it: a load is then a few large copies, and a model that comes back has its parameters where they

@@ -1,4 +1,4 @@
-"""Who has how much of the device's memory, within a budget.
+"""Accounts for the device's memory within a budget.
 
 Everything that is mapped goes through here, so that what does not fit is refused with the sizes before it
 is tried, and so that what was given back can be held against what the device itself says.

@@ -44,12 +44,10 @@ class LlamaConfig:
         """From a `config.json`; what this does not compute is refused, and so is what cannot be right."""
         kind = config.get("model_type")
         if kind not in ("llama", "mistral", "qwen2", "qwen3"):
-            raise unsupported("model_name", f"models of type `{kind}` are not computed here")
+            raise unsupported("model_name", f"models of type `{kind}` are not supported")
         fields = Fields(path, config)
         if config.get("hidden_act", "silu") != "silu" or fields.flag("mlp_bias"):
-            raise unsupported(
-                "model_name", "only gated models with silu and without biases are computed here"
-            )
+            raise unsupported("model_name", "only gated models with silu and without biases are supported")
         hidden = fields.size("hidden_size", MAX_WIDTH)
         heads = fields.size("num_attention_heads", MAX_WIDTH)
         kv_heads = fields.size("num_key_value_heads", MAX_WIDTH, heads)
@@ -143,7 +141,7 @@ def _scaling(rope: Fields) -> tuple[tuple[str, float], ...]:
     if how == "linear":
         return (("factor", rope.positive("factor", 1.0)), ("linear", 1.0))
     if how != "llama3":
-        raise unsupported("model_name", f"positions of type `{how}` are not computed here")
+        raise unsupported("model_name", f"positions of type `{how}` are not supported")
     low, high = rope.positive("low_freq_factor", 1.0), rope.positive("high_freq_factor", 4.0)
     if high <= low:
         raise wrong(rope.path, "high_freq_factor is not above low_freq_factor")

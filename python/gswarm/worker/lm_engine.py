@@ -95,7 +95,7 @@ class LmEngine(Engine):
         super().__init__(name, device, max_waiting)
 
     def prepare(self, runner: Runner, blocks: int) -> None:
-        """Gives it what it computes with. In the engine's thread."""
+        """Initialises its model, in the engine's thread."""
         self.runner, self.pool = runner, BlockPool(blocks)
         self.free_slots = list(range(runner.slots - 1, -1, -1))
 

@@ -85,7 +85,7 @@ def whole(least: int, most: int = (1 << 63) - 1) -> Callable[[str], int]:
             value = least - 1
         if not least <= value <= most:
             upper = f" to {most}" if most < 1 << 62 else ""
-            raise argparse.ArgumentTypeError(f"`{text}` is no whole number from {least}{upper}")
+            raise argparse.ArgumentTypeError(f"`{text}` is not a whole number from {least}{upper}")
         return value
 
     return read_one
@@ -101,7 +101,7 @@ def amount(least_too: bool = False) -> Callable[[str], float]:
             value = math.nan
         if not math.isfinite(value) or value < 0 or (value == 0 and not least_too):
             bound = "from 0" if least_too else "above 0"
-            raise argparse.ArgumentTypeError(f"`{text}` is no number {bound}")
+            raise argparse.ArgumentTypeError(f"`{text}` is not a number {bound}")
         return value
 
     return read_one
@@ -110,7 +110,7 @@ def amount(least_too: bool = False) -> Callable[[str], float]:
 def device(text: str) -> str:
     """The name of a device."""
     if not re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", text):
-        raise argparse.ArgumentTypeError(f"`{text}` is no device: write cpu, cuda:0, cuda:1, ...")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a device: write cpu, cuda:0, cuda:1, ...")
     return text
 
 

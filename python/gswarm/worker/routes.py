@@ -75,7 +75,7 @@ class Routes:
                 known = True
         if known:
             raise Fault(405, "method_not_allowed", "this path takes another method")
-        raise not_found("no_such_route", "there is nothing at this path")
+        raise not_found("no_such_route", "this path does not exist")
 
     async def root(self, _: Request) -> Response:
         """Who this is."""
@@ -345,7 +345,7 @@ class Routes:
         id, name = fields.text(body, "instance_id"), fields.text(body, "model_name")
         if name is None:
             if id is None:
-                raise invalid("say `model_name` or `instance_id`", "model_name")
+                raise invalid("give `model_name` or `instance_id`", "model_name")
             return await self.forecast(self.registry.instance(id), body)
         await self.registry.model(name)
         fields.device(body, self.registry.place.name)

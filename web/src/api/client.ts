@@ -59,13 +59,13 @@ export async function call<T>(method: "GET" | "POST" | "DELETE", path: string, b
     throw new Unreachable(late ? "the server takes too long to answer" : "the server cannot be reached");
   }
   if (!response.ok) {
-    if (method === "GET" && NOBODY.has(response.status)) throw new Unreachable("nobody answers behind the proxy");
+    if (method === "GET" && NOBODY.has(response.status)) throw new Unreachable("the server behind the proxy does not answer");
     throw await faultOf(response);
   }
   try {
     return (await response.json()) as T;
   } catch {
-    throw new Unreachable("the answer broke off");
+    throw new Unreachable("the answer was cut off");
   }
 }
 

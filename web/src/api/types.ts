@@ -443,7 +443,7 @@ export interface RequestRecord {
   failures?: RequestFailure[] | null;
   /** As it was submitted. */
   metadata?: unknown;
-  /** What its nodes wrote. */
+  /** Outputs of its nodes. */
   outputs?: Record<string, unknown> | null;
   /** As it was submitted. */
   priority?: number | null;
@@ -511,7 +511,7 @@ export interface Submission {
 export interface WhatIf {
   /** On the present GPUs, under the present policy. */
   as_it_is: WhatIfOutcome;
-  /** What was assumed, in sentences. */
+  /** Assumptions, in sentences. */
   assumed: string[];
   /** With the changes. */
   what_if: WhatIfOutcome;

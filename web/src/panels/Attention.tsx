@@ -20,9 +20,9 @@ export function troubles(overview: Overview, history: History): Trouble[] {
   const grave = (text: string): void => void found.push({ text, grave: true });
   const light = (text: string): void => void found.push({ text, grave: false });
   const why = overview.why ? `: ${overview.why}` : "";
-  if (overview.state === "interrupted") grave(`The run was interrupted${why || ": `gswarm resume` goes on with it"}.`);
+  if (overview.state === "interrupted") grave(`The run was interrupted${why || ": `gswarm resume` continues it"}.`);
   if (overview.state === "waiting for servers") grave(`No server answers${why}. Requests are kept until one does.`);
-  if (overview.state === "stopping") light(`The service is stopping${why}. It takes nothing more on.`);
+  if (overview.state === "stopping") light(`The service is stopping${why}. It accepts no more requests.`);
   if (overview.state === "finished") light(`The run has finished${why}. This page no longer changes.`);
   for (const backend of overview.backends.filter((backend) => !backend.up)) {
     const since = backend.down_seconds === null ? "" : ` for ${span(backend.down_seconds)}`;
@@ -44,7 +44,7 @@ export function troubles(overview: Overview, history: History): Trouble[] {
     if (one.kind === "failed") retried++;
   }
   const ended = overview.state === "finished" || overview.state === "interrupted";
-  if (overview.counts.violations) grave(`gswarm is at fault: its records break ${plural(overview.counts.violations, "rule")} of the check. Its log says which.`);
+  if (overview.counts.violations) grave(`This is a bug in gswarm: its records break ${plural(overview.counts.violations, "rule")} of the check. See its log.`);
   if (ended && overview.counts.failed) grave(`${plural(overview.counts.failed, "request")} failed.`);
   else if (failed) grave(`${plural(failed, "request")} given up in the last ${span(LATELY)}.`);
   else if (retried && !ended) light(`${plural(retried, "attempt")} failed in the last ${span(LATELY)}, and nothing was given up.`);
@@ -58,7 +58,7 @@ export function Attention({ live }: { live: Live }) {
     <div class="attention">
       {link.state === "down" && <Gone why={link.why} since={link.since} retryAt={link.retryAt} again={() => live.again()} known={overview !== null} />}
       {list.length > 0 && (
-        <ul aria-label="What needs attention">
+        <ul aria-label="Needs attention">
           {list.map((one) => <li key={one.text} class={one.grave ? "grave" : "light"}><span aria-hidden="true">{one.grave ? "▲" : "●"}</span> {one.text}</li>)}
         </ul>
       )}
@@ -76,7 +76,7 @@ function Gone({ why, since, retryAt, again, known }: { why: string; since: numbe
   return (
     <div class="gone" id="gone">
       <span aria-hidden="true">▲</span> No connection for {span(Math.round((now - since) / 1000))}: {why}.
-      {known ? " What is shown is how things stood then." : ""} {left > 0 ? `Next attempt in ${left} s.` : "Asking …"}
+      {known ? " The page shows the state at that time." : ""} {left > 0 ? `Next attempt in ${left} s.` : "Asking …"}
       <button type="button" onClick={again}>Try now</button>
     </div>
   );

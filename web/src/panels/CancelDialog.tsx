@@ -21,7 +21,7 @@ export function CancelDialog({ id, close, cancelled }: { id: string; close: () =
   };
   return (
     <Dialog title={`Cancel ${plainly(id)}?`} close={close} narrow>
-      <p>What runs for it is ended, and the rest is not begun. This cannot be undone.</p>
+      <p>Its running nodes are stopped and the rest is not started. This cannot be undone.</p>
       {fault && <p class="bad" role="alert">{fault}</p>}
       <div class="tools end">
         <button type="button" onClick={close} autofocus>Keep it</button>

@@ -9,7 +9,7 @@ import type { Live } from "../state/live";
 
 const GROUPS: { name: string; kinds: HappeningKind[] }[] = [
   { name: "Failures and retries", kinds: ["failed", "retried", "given_up"] },
-  { name: "GPUs lost and back", kinds: ["lost", "back"] },
+  { name: "GPUs lost and recovered", kinds: ["lost", "back"] },
   { name: "Evictions", kinds: ["evicted"] },
   { name: "Requests", kinds: ["accepted", "completed", "cancelled"] },
 ];
@@ -44,13 +44,13 @@ export function Happenings({ live, real, open }: { live: Live; real: boolean; op
   return (
     <section id="happenings" aria-labelledby="happenings-title">
       <h2 id="happenings-title">Events <span class="quiet">{count(found.length)}</span></h2>
-      <div class="tools" role="group" aria-label="Which happenings are shown">
+      <div class="tools" role="group" aria-label="Event filter">
         {GROUPS.map((group) => (
           <label key={group.name} class="check"><input type="checkbox" checked={!off.has(group.name)} onChange={() => toggle(group.name)} />{group.name}</label>
         ))}
         <label class="seek">Filter <input type="search" value={text} placeholder="by text" onInput={(event) => { setText(event.currentTarget.value); setFrom(0); }} /></label>
       </div>
-      {found.length === 0 ? <p class="quiet">{happenings.length ? "Nothing of this kind." : "Nothing has happened yet."}</p> : (
+      {found.length === 0 ? <p class="quiet">{happenings.length ? "No such events." : "Nothing has happened yet."}</p> : (
         <ol class="happenings">
           {found.slice(at, at + PAGE).map((one) => (
             <li key={one.seq} class={one.kind} data-kind={one.kind}>

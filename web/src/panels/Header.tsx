@@ -26,7 +26,7 @@ export function Header({ live }: { live: Live }) {
             </span>
             <span>policy <b>{overview.policy}</b></span>
             <span title={began ? `${day(began)}, ${clock(began)}` : ""}>{hasEnded(overview) ? "took" : "for"} <b>{span(overview.now)}</b></span>
-            {overview.speed !== 1 && <span title="Models are emulated. All times on this page are by the run's own clock.">at <b>{overview.speed}×</b> real time</span>}
+            {overview.speed !== 1 && <span title="Models are emulated. All times on this page are in the run's simulated time.">at <b>{overview.speed}×</b> real time</span>}
           </p>
         )}
       </div>

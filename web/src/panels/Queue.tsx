@@ -53,7 +53,7 @@ export function Queue({ live, open, cancel }: Given) {
       {shown === 0 && <p class="quiet">No request is open.</p>}
       {value && value.requests.length > 0 && (
         <>
-          <table class="cardlike requests" aria-label="Open requests, first come at the top">
+          <table class="cardlike requests" aria-label="Open requests, oldest first">
             <thead><tr><th scope="col">Request</th><th scope="col">Workflow</th><th scope="col" class="number">Priority</th>
               <th scope="col">Nodes</th><th scope="col">Why it waits</th>{overview?.can.cancel && <th scope="col"><span class="unseen">Cancel</span></th>}</tr></thead>
             <tbody>
@@ -80,9 +80,9 @@ export function Queue({ live, open, cancel }: Given) {
 
 function ByModel({ models, cutOff }: { models: ModelStatus[]; cutOff: boolean }) {
   const waited = models.filter((model) => model.waiting > 0).sort((a, b) => b.longest_wait - a.longest_wait);
-  if (waited.length === 0) return <p class="quiet">No model is waited for.</p>;
+  if (waited.length === 0) return <p class="quiet">Nothing is waiting for a model.</p>;
   return (
-    <table class="cardlike models" aria-label="What is waited for, by model">
+    <table class="cardlike models" aria-label="Waiting nodes by model">
       <thead><tr><th scope="col">Model</th><th scope="col" class="number">Waiting</th><th scope="col" class="number">Longest</th><th scope="col">On GPUs</th><th scope="col">Why</th></tr></thead>
       <tbody>
         {waited.map((model) => (
@@ -91,7 +91,7 @@ function ByModel({ models, cutOff }: { models: ModelStatus[]; cutOff: boolean })
             <td data-name="Waiting" class="number">{count(model.waiting)}</td>
             <td data-name="Longest" class="number">{span(model.longest_wait)}</td>
             <td data-name="On GPUs">{model.resident_on.length ? ranges(model.resident_on) : "none"}</td>
-            <td data-name="Why" class="why">{cutOff ? "nothing runs any more" : model.why ?? ""}</td>
+            <td data-name="Why" class="why">{cutOff ? "the run has ended" : model.why ?? ""}</td>
           </tr>
         ))}
       </tbody>

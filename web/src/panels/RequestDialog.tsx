@@ -42,7 +42,7 @@ export function RequestDialog({ id, live, close, cancel }: Given) {
   const missing = fault instanceof Fault && fault.status === 404;
   return (
     <Dialog title={`Request ${plainly(id)}`} close={close}>
-      {missing && !value && <p class="quiet">The server keeps no record of it{bars.length ? ", only what ran for it" : ""}. Direct calls are not written down.</p>}
+      {missing && !value && <p class="quiet">The server keeps no record of it{bars.length ? ", only its executions" : ""}. Direct calls are not recorded.</p>}
       {fault && !missing ? <p class="bad">{wordsOf(fault)}</p> : null}
       {!value && !fault && <p class="quiet">Asking …</p>}
       {record && <Facts record={record} pace={live.overview ?? { speed: 1, started_at: null }} />}
@@ -52,7 +52,7 @@ export function RequestDialog({ id, live, close, cancel }: Given) {
       )}
       {record?.outputs && <Outputs outputs={record.outputs} />}
       {bars.length > 0 && (
-        <p class="quiet">{bars.filter((bar) => bar.kind === "run").length} executions of it are in the timeline, {span(bars.reduce((sum, bar) => sum + bar.end - bar.start, 0))} of time on GPUs.</p>
+        <p class="quiet">{bars.filter((bar) => bar.kind === "run").length} of its executions are in the timeline, {span(bars.reduce((sum, bar) => sum + bar.end - bar.start, 0))} of GPU time.</p>
       )}
       <div class="tools end">
         {live.overview?.can.cancel && (record ? !ended : false) && <button type="button" class="danger" onClick={() => cancel(id)}>Cancel this request</button>}
@@ -102,7 +102,7 @@ function Outputs({ outputs }: { outputs: Record<string, unknown> }) {
   if (nodes.length === 0) return null;
   return (
     <>
-      <h3>What its nodes wrote</h3>
+      <h3>Outputs of its nodes</h3>
       {nodes.map(([node, value]) => (
         <div key={node} class="output">
           <h4>{node}</h4>

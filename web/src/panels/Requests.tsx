@@ -1,4 +1,4 @@
-// Requests that were submitted last, and the way to submit one.
+// Recently submitted requests, and the way to submit one.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, wordsOf } from "../api/client";
@@ -41,11 +41,11 @@ export function Requests({ live, open, cancel, submitted, changed }: Given) {
       <div class="two">
         {can?.submit && live.overview && <Submit workflows={live.overview.workflows} submitted={submitted} />}
         <div>
-          <h3>{can?.submit ? "Submitted last" : "All requests, latest first"}</h3>
+          <h3>{can?.submit ? "Recently submitted" : "All requests, latest first"}</h3>
           {fault ? <p class="bad">{wordsOf(fault)}</p> : null}
           {value && value.requests.length === 0 && <p class="quiet">None yet.</p>}
           {value && value.requests.length > 0 && (
-            <table class="cardlike latest" aria-label={can?.submit ? "Requests that were submitted last" : "All requests"}>
+            <table class="cardlike latest" aria-label={can?.submit ? "Recently submitted requests" : "All requests"}>
               <thead><tr><th scope="col">Request</th><th scope="col">Workflow</th><th scope="col">Status</th><th scope="col">{can?.submit ? "Accepted" : "Arrived"}</th><th scope="col" class="number">Took</th>
                 {can?.cancel && <th scope="col"><span class="unseen">Cancel</span></th>}</tr></thead>
               <tbody>

@@ -34,7 +34,7 @@ export function Slowest({ overview, open }: { overview: Overview; open: (request
           <div>
             <h3>Slowest requests</h3>
             <table class="cardlike slow" aria-label="Slowest requests">
-              <thead><tr><th scope="col">Request</th><th scope="col" class="number">Latency</th><th scope="col" class="number">Waiting</th><th scope="col" class="number">Loading</th><th scope="col" class="number">Executing</th><th scope="col">What cost most</th></tr></thead>
+              <thead><tr><th scope="col">Request</th><th scope="col" class="number">Latency</th><th scope="col" class="number">Waiting</th><th scope="col" class="number">Loading</th><th scope="col" class="number">Executing</th><th scope="col">Main cause</th></tr></thead>
               <tbody>
                 {slowest.map((one) => (
                   <tr key={one.request} data-request={one.request}>
@@ -43,7 +43,7 @@ export function Slowest({ overview, open }: { overview: Overview; open: (request
                     <td data-name="Waiting" class="number">{span(one.waiting)}</td>
                     <td data-name="Loading" class="number">{span(one.loading)}</td>
                     <td data-name="Executing" class="number">{span(one.executing)}</td>
-                    <td data-name="Cost most" class="why">{one.why}</td>
+                    <td data-name="Main cause" class="why">{one.why}</td>
                   </tr>
                 ))}
               </tbody>

@@ -12,7 +12,7 @@ export function TokenDialog({ refused, given }: { refused: boolean; given: () =>
   return (
     <Dialog title="This server wants a token" close={() => undefined} narrow must>
       <form onSubmit={save}>
-        <p class="quiet">It is in the file that <code>--token-file</code> names. The page keeps it until this tab is closed.</p>
+        <p class="quiet">It is in the file given to <code>--token-file</code>. The page keeps it until this tab is closed.</p>
         {refused && token.get() !== null && <p class="bad" role="alert">The server did not accept this token.</p>}
         <label>Token <input name="token" type="password" required autocomplete="off" autofocus /></label>
         <div class="tools end"><button type="submit" class="primary">Go on</button></div>

@@ -25,7 +25,7 @@ export function Trends({ overview }: { overview: Overview }) {
           series={[{ name: "P50", values: minutes.p50, look: "one", now: latency(overview.latency.p50) }, { name: "P99", values: minutes.p99, look: "two", now: latency(overview.latency.p99) }]} />
         <Chart title="Throughput per minute" bucket={bucket} over={ended} format={perMinute} empty="Nothing has run yet."
           series={[{ name: "executions", values: rate(minutes.executions), look: "three", bars: true, now: pace(minutes.executions, overview.counts.executions) }, { name: "requests", values: rate(minutes.completed), look: "one", now: pace(minutes.completed, overview.counts.completed) }]} />
-        <Chart title="Waiting nodes" bucket={bucket} over={ended} format={(value) => count(Math.round(value))} round={roundUpEven} empty="Nobody has waited yet."
+        <Chart title="Waiting nodes" bucket={bucket} over={ended} format={(value) => count(Math.round(value))} round={roundUpEven} empty="Nothing has waited yet."
           series={[{ name: "waiting", values: minutes.waiting, look: "one", now: count(overview.counts.waiting_nodes) }]} />
         <Chart title={`Loads per ${bucket} s`} bucket={bucket} over={ended} format={(value) => count(Math.round(value))} round={roundUpEven} empty="No model has been loaded yet."
           series={[{ name: "all", values: whole(minutes.loads), look: "two", bars: true, now: count(overview.counts.loads) }]} />

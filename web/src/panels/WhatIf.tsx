@@ -38,7 +38,7 @@ export function WhatIf({ overview }: { overview: Overview }) {
     }
     setBusy("");
   };
-  const waits = busy === "queued" ? "Another what-if is being computed. This one follows …" : "";
+  const waits = busy === "queued" ? "Another what-if is being computed. Yours is next …" : "";
   // While requests keep coming, a policy that plans batches is no answer.
   const suits = (name: string): boolean => overview.source !== "serve" || (known.find((one) => one.name === name)?.modes.includes("online") ?? true);
   const policies = overview.policies.includes(overview.policy) ? overview.policies : [overview.policy, ...overview.policies];
@@ -56,7 +56,7 @@ export function WhatIf({ overview }: { overview: Overview }) {
         </select></label>
         <button type="submit" class="primary" disabled={busy !== ""}>{busy === "queued" ? "Waiting …" : busy ? "Simulating …" : "Simulate"}</button>
         <Parameters parameters={parameters} present={policy === overview.policy} values={values} change={setValues} />
-        <span class="quiet">From how things stand now: {present} GPUs, {overview.policy}, {plural(overview.counts.open, "open request")}{overview.source === "serve" ? ", and the traffic of the last minutes going on" : ""}.</span>
+        <span class="quiet">From the current state: {present} GPUs, {overview.policy}, {plural(overview.counts.open, "open request")}{overview.source === "serve" ? ", and the traffic of the last minutes continuing" : ""}.</span>
       </form>
       <p role="status" class={fault ? "bad" : "verdict"}>{fault ?? (waits || (answer ? verdict(answer) : ""))}</p>
       {answer && answer.as_it_is.requests > 0 && <Outcomes answer={answer} />}
@@ -82,7 +82,7 @@ function Outcomes({ answer }: { answer: Answer }) {
             </tbody>
           </table>
         </div>
-        {answer.assumed.length > 0 && <div><h3>What was assumed</h3><ul class="assumed">{answer.assumed.map((text) => <li key={text}>{text}</li>)}</ul></div>}
+        {answer.assumed.length > 0 && <div><h3>Assumptions</h3><ul class="assumed">{answer.assumed.map((text) => <li key={text}>{text}</li>)}</ul></div>}
       </div>
       <div class="two">
         {([["As it is", now], ["What if", then]] as [string, WhatIfOutcome][]).map(([name, outcome]) => (
@@ -93,7 +93,7 @@ function Outcomes({ answer }: { answer: Answer }) {
           </figure>
         ))}
       </div>
-      <p class="quiet">{count(now.bars.length)} and {count(then.bars.length)} bars are drawn, on the same scale of time.</p>
+      <p class="quiet">{count(now.bars.length)} and {count(then.bars.length)} bars are drawn, on the same time scale.</p>
     </>
   );
 }

@@ -26,7 +26,7 @@ export function compared(now: WhatIfOutcome, then: WhatIfOutcome): Row[] {
   const loads = then.loads - now.loads;
   const points = Math.round(then.utilisation * 100) - Math.round(now.utilisation * 100);
   return [
-    times("All is done in", now.ends_in, then.ends_in, "sooner", "later"),
+    times("All done after", now.ends_in, then.ends_in, "sooner", "later"),
     times("Mean latency", now.mean, then.mean, "less", "more"),
     times("P50", now.p50, then.p50, "less", "more"),
     times("P99", now.p99, then.p99, "less", "more"),
@@ -37,11 +37,11 @@ export function compared(now: WhatIfOutcome, then: WhatIfOutcome): Row[] {
 
 /** One sentence for those who want only that. */
 export function verdict({ as_it_is: now, what_if: then }: WhatIf): string {
-  if (now.requests === 0 && then.requests === 0) return "Nothing is open and nothing came in the last minutes, so nothing would differ. Submit something, and ask again.";
+  if (now.requests === 0 && then.requests === 0) return "No request is open and none arrived in the last minutes, so there is nothing to compare. Submit a request and try again.";
   const [end, , , late] = compared(now, then);
   const changed = then.policy === now.policy ? plural(then.gpus, "GPU") : `${plural(then.gpus, "GPU")} and ${then.policy}`;
   // Where more comes, when all of it is done says nothing: latency does.
   const of = now.coming > 0 ? `${plural(now.requests - now.coming, "open request")} and ${count(now.coming)} to come` : plural(now.requests, "open request");
   const than = late?.better === null ? ", the same as now" : `, ${late?.words} than as it is`;
-  return `With ${changed}, the P99 of the ${of} would be ${span(then.p99)}${than}; all is done ${end?.better === null ? "at the same time" : end?.words}.`;
+  return `With ${changed}, the P99 of the ${of} would be ${span(then.p99)}${than}; all requests would be done ${end?.better === null ? "at the same time" : end?.words}.`;
 }

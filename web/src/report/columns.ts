@@ -27,7 +27,7 @@ export interface Run extends Packed {
   end: Float64Array;
   wait: Float64Array;
   gpu: Float64Array;
-  /** -1 of a load ahead of any execution. */
+  /** -1 of a load before any execution needs it. */
   task: Float64Array;
   batch: Float64Array;
   model: Uint16Array;

@@ -48,7 +48,7 @@ export class RowBar implements Drawn {
 
   /** `request/node`, or the load. */
   get name(): string {
-    return this.place ? `${this.request}/${this.node}` : `load of ${this.model} ahead of any execution`;
+    return this.place ? `${this.request}/${this.node}` : `load of ${this.model} before any execution needs it`;
   }
 }
 

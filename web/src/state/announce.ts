@@ -21,7 +21,7 @@ export const standing = (overview: Overview | null, link: Link): Said => ({
 /** What has changed between two standings, in sentences; empty where nothing has that anybody should be interrupted for. */
 export function changes(before: Said | null, now: Said): string {
   const said: string[] = [];
-  if (now.link === "down" && before?.link !== "down") said.push("The connection to the server is lost. It is tried again.");
+  if (now.link === "down" && before?.link !== "down") said.push("The connection to the server was lost. Reconnecting.");
   if (now.link === "up" && before?.link === "down") said.push("The server answers again.");
   if (before === null || before.state === "") return said.join(" ");
   if (now.state !== before.state) said.push(`The state is now: ${now.state}.`);

@@ -1,4 +1,4 @@
-// The last bars as a table: the text that stands for the picture.
+// Recent bars as a table: the text that stands for the picture.
 
 import { useState } from "preact/hooks";
 import type { History } from "../state/history";
@@ -31,9 +31,9 @@ function Rows({ history, now, cutOff, open }: Given) {
   const rows = [...going, ...history.bars.slice(-ROWS).reverse()].slice(0, ROWS);
   if (rows.length === 0) return <p class="quiet">Nothing has run yet.</p>;
   return (
-    <div class="scroll" role="region" aria-label="The last bars" tabIndex={0}>
+    <div class="scroll" role="region" aria-label="Recent bars" tabIndex={0}>
       <table class="bars">
-        <caption class="unseen">What ran last on the GPUs, newest first</caption>
+        <caption class="unseen">Recent executions and loads on the GPUs, newest first</caption>
         <thead>
           <tr><th scope="col">GPU</th><th scope="col">What</th><th scope="col">Model</th><th scope="col">Request</th><th scope="col">Node</th>
             <th scope="col" class="number">Start</th><th scope="col" class="number">Took</th><th scope="col">Outcome</th></tr>

@@ -89,9 +89,9 @@ export function Timeline({ live, chosen, open }: { live: Live; chosen: string | 
           {!ended && (
             <button type="button" aria-pressed={follows} onClick={() => (follows ? chart.current?.pan(0) : chart.current?.follow())}>Follow now</button>
           )}
-          <label class="seek">Request <input type="search" value={sought} placeholder="find by its id" autocomplete="off" spellcheck={false}
+          <label class="seek">Request <input type="search" value={sought} placeholder="find by id" autocomplete="off" spellcheck={false}
             onInput={(event) => setSought(event.currentTarget.value.trim())} /></label>
-          {sought && <span class="quiet" role="status">{found ? `${count(found)} bars` : "no bars of it"}</span>}
+          {sought && <span class="quiet" role="status">{found ? `${count(found)} bars` : "no bars found"}</span>}
         </div>
       </div>
       <div class="stage">

@@ -26,8 +26,8 @@ Examples:
   gswarm advise --target chat:p95=20s --target deadline=99% --config config.yaml --requests requests.yaml
   gswarm advise --target makespan=2h --config config.yaml --requests requests.yaml
 
-The requests are a sample of the traffic: traces like them are drawn from --seed, and run one after the other.
-Without --mode, a makespan alone is of a batch (offline) and anything else is of a stream (online).
+The requests are a sample of the traffic: similar traces are drawn with --seed and simulated one after the other.
+Without --mode, a makespan target alone means a batch (offline), any other target a stream (online).
 Without --policy, the policy is part of the answer.
 Exit code 3: no number of GPUs up to --max-gpus meets the target.";
 
@@ -42,10 +42,10 @@ pub struct AdviseArgs {
     /// The traffic, as a multiple of that of the requests
     #[arg(long, value_name = "xN", default_value = "x1", value_parser = traffic)]
     traffic: f64,
-    /// GPUs that may be lost with the target still met, or `server`
+    /// GPUs that may be lost without missing the target, or `server`
     #[arg(long, value_name = "N|server", default_value = "0", value_parser = Spare::from_str)]
     spare: Spare,
-    /// The price of one GPU, an hour
+    /// Price of one GPU per hour
     #[arg(long, value_name = "PRICE", value_parser = not_negative)]
     price: Option<f64>,
     /// The policy; without it, several are tried
@@ -54,11 +54,11 @@ pub struct AdviseArgs {
     /// When requests arrive: all at the start, or at their timestamps
     #[arg(long, value_name = "MODE", value_parser = mode_parser())]
     mode: Option<Mode>,
-    /// No more GPUs than this
+    /// Largest number of GPUs to consider
     #[arg(long, alias = "max_gpus", value_name = "N", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
     max_gpus: u32,
-    /// Resampled traces; by default as many as it takes for a stream, and a batch as it is
+    /// Number of resampled traces [default: as many as a stream needs; a batch is not resampled]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     traces: Option<u32>,
     /// Run times around the estimates: lognormal:0.2, config (the default) or none
@@ -67,7 +67,7 @@ pub struct AdviseArgs {
     /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Write one page with the curve
+    /// Write an HTML page with the curve
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print one JSON object

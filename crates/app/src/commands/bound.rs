@@ -21,7 +21,7 @@ Examples:
   gswarm bound --gpus 8 --config config.yaml --requests requests.yaml --out bound.json
   gswarm check bound.json --config config.yaml --requests requests.yaml
 
-The JSON holds a witness of each bound, from which `gswarm check` recomputes it by code of its own.";
+The JSON has a witness for each bound. `gswarm check` recomputes the bound from it with independent code.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -42,10 +42,10 @@ Examples:
   gswarm calibrate --from calibration.json --config config.yaml --requests other.yaml \\
       --write-config measured.yaml --write-requests timed.yaml
 
-Every model is loaded and unloaded several times and called with prompts and answers of several lengths, alone and with
-others. With --requests, the models that they use are measured at the lengths that they ask for. The servers belong to the
-measurement while it lasts: what they hold is taken off.
-Exit code 4: some models could not be measured; what was measured of the others is written.";
+Every model is loaded and unloaded several times and called with prompts and answers of several lengths, alone and in
+batches. With --requests, the models that they use are measured at the lengths of the requests. Do not use the servers
+for anything else meanwhile: their models are unloaded.
+Exit code 4: some models could not be measured; the measurements of the others are written.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -56,28 +56,28 @@ pub struct CalibrateArgs {
     /// System configuration, JSON or YAML
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Requests: which models are used, and with which lengths
+    /// Requests that determine the models and lengths to measure
     #[arg(long, value_name = "FILE")]
     requests: Option<PathBuf>,
-    /// Where the measurements go
+    /// File for the measurements
     #[arg(long, short, value_name = "FILE", default_value = "profile.json")]
     out: PathBuf,
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
-    /// Measure this model alone; may be given several times
+    /// Measure only this model; repeatable
     #[arg(long = "model", value_name = "NAME")]
     models: Vec<String>,
-    /// Time for each model, as in 90s or 2min: what cannot be left out is measured all the same
+    /// Time per model, such as 90s or 2min; essential points are measured even if it runs out
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = gswarm_core::time::duration)]
     budget: Span,
-    /// Most measurements of one point; fewer where they agree
+    /// Maximum measurements per point; fewer if they agree
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
     /// Batches to measure [default: powers of two up to the configuration's `max_batch`, or to 32]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65536))]
     batches: Vec<u32>,
-    /// Measure nothing: take the measurements from this file, for --write-config and --write-requests
+    /// Read the measurements from this file instead of measuring, for --write-config and --write-requests
     #[arg(long, value_name = "FILE", conflicts_with_all = ["backends", "out", "models", "batches"])]
     from: Option<PathBuf>,
     /// Write the configuration with measured costs
@@ -86,13 +86,13 @@ pub struct CalibrateArgs {
     /// Write the requests with the time of every node
     #[arg(long, alias = "write_requests", value_name = "FILE", requires = "requests")]
     write_requests: Option<PathBuf>,
-    /// In what is written, loads take what the first one took
+    /// In written files, every load takes as long as the first
     #[arg(long, alias = "first_loads")]
     first_loads: bool,
-    /// In what is written, no model batches
+    /// In written files, no model batches
     #[arg(long, alias = "no_batching")]
     no_batching: bool,
-    /// Print the measurements as one JSON object, and nothing else
+    /// Print only the measurements, as one JSON object
     #[arg(long)]
     json: bool,
     /// Print nothing but errors
@@ -110,7 +110,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     }
     if let Some(file) = &args.from {
         if args.write_config.is_none() && args.write_requests.is_none() {
-            return Err(Failure::input("--from measures nothing, and nothing is to be written")
+            return Err(Failure::input("--from measures nothing, and there is nothing to write")
                 .hint("add --write-config or --write-requests, or remove --from"));
         }
         let name = file.display().to_string();
@@ -122,7 +122,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     if interrupted && calibration.models.is_empty() {
         return Err(Failure::new(
             FailureKind::Interrupted,
-            "interrupted; no model was measured to its end, and nothing is written",
+            "interrupted before any model was fully measured; nothing was written",
         ));
     }
     if calibration.models.is_empty() {
@@ -144,7 +144,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     }
     if !calibration.failed.is_empty() {
         return Err(unmeasured(&calibration)
-            .hint(format!("what was measured of the others is in {}", args.out.display())));
+            .hint(format!("the measurements of the others are in {}", args.out.display())));
     }
     write(args, &calibration, scenario, &args.out)
 }
@@ -188,7 +188,7 @@ fn target(args: &CalibrateArgs) -> Result<(Batch, String), Failure> {
     let tried = args.out.with_file_name(format!(".{name}.{}", std::process::id()));
     std::fs::File::create_new(&tried).and_then(|_| std::fs::remove_file(&tried)).map_err(|error| {
         Failure::input(format!("--out {}: cannot be written: {error}", args.out.display()))
-            .hint("nothing was measured; name a file in a folder that may be written to")
+            .hint("nothing was measured; name a file in a writable folder")
     })?;
     Ok((batch.replacing(args.force), name))
 }

@@ -24,7 +24,7 @@ Examples:
   gswarm check plan.json --config config.yaml --requests requests.yaml
   gswarm check planned_execution_log.json --config config.yaml --requests requests.yaml --predictor nodes.model
 
-The rules of the run (mode, GPUs, switch cost) are read from the log's summary. Flags speak where it is silent.
+The rules of the run (mode, GPUs, switch cost) are read from the log's summary. Flags supply what it lacks.
 The lower bound of a log, of a plan and of `gswarm bound --out` is recomputed from its witness.
 Exit code 0: no violation; 1: violations, all of them listed.";
 
@@ -152,7 +152,7 @@ fn notes(args: &CheckArgs, log: &LogFile, configured: &ClusterSpec) -> Vec<Strin
     if let (Some(made), Some(asked)) = (log.mode(), args.mode)
         && made != asked
     {
-        notes.push(format!("--mode: the run was {}, the flag says {}", made.name(), asked.name()));
+        notes.push(format!("--mode: the run was {}, but the flag says {}", made.name(), asked.name()));
     }
     for note in log.cluster(&flags).1 {
         match note.split_once(": ") {

@@ -20,11 +20,11 @@ Examples:
   gswarm compare --gpus 4,8,16 --config work/config.yaml --requests work/requests.yaml --out comparison
   gswarm size --target makespan=2h --config work/config.yaml --requests work/requests.yaml
   gswarm advise --target p99=60s --config work/config.yaml --requests work/requests.yaml
-  gswarm policies                              what there is to choose from
+  gswarm policies                              the policies to choose from
 
 Exit codes:
   0 ok; 1 a check found violations; 2 bad input or usage; 3 the problem cannot be run on these GPUs;
-  4 a run ended with failed requests; 70 a fault of gswarm; 130 interrupted";
+  4 a run ended with failed requests; 70 a bug in gswarm; 130 interrupted";
 
 /// Schedules compound AI workflows on fewer GPUs than models.
 ///

@@ -29,10 +29,13 @@ Examples:
       --config b/config.yaml --requests b/requests.yaml
   gswarm compare --mode online --gpus 8 --config config.yaml --requests requests.yaml --json
 
-A stream is judged by its P99 latency, a batch by its makespan: that is the order of the table and the verdict below it.
+A stream is judged by its P99 latency, a batch by its makespan. The table is sorted by that figure, and the verdict
+below uses it.
 
-Writes rows.jsonl as runs end, then comparison.csv and comparison.parquet, one row a run, into --out. Every log is checked.
-The same command again goes on where it was interrupted; with more GPUs, policies or seeds, it only runs what is new.";
+Writes rows.jsonl as runs end, then comparison.csv and comparison.parquet, one row per run, into --out. Every log is
+checked.
+Repeat the command to continue after an interruption. With more GPUs, policies or seeds, it runs only
+what is new.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -40,23 +43,23 @@ pub struct CompareArgs {
     /// System configuration, JSON or YAML; may be given several times, each with --requests
     #[arg(long, value_name = "FILE", required = true)]
     config: Vec<PathBuf>,
-    /// Requests of the configuration at the same place, JSON or YAML
+    /// Requests for the configuration in the same position, JSON or YAML
     #[arg(long, value_name = "FILE", required = true)]
     requests: Vec<PathBuf>,
-    /// Numbers of GPUs [default: that of the configuration]
+    /// Numbers of GPUs [default: from the configuration]
     #[arg(long, value_name = "N,...", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
     gpus: Vec<u32>,
     /// Policies, or all of them; see `gswarm policies`
     #[arg(long, value_name = "NAME,...", default_value = "all", value_delimiter = ',', value_parser = policies)]
     policies: Vec<Policies>,
-    /// When requests arrive: all at the start (offline), at their timestamps (online), or first the one and then the other
+    /// When requests arrive: all at the start (offline), at their timestamps (online), or both in turn
     #[arg(long, value_name = "MODE", default_value = "offline", value_parser = ["offline", "online", "both"])]
     mode: String,
     /// Seeds, as in 1..5 or 1,2,3
     #[arg(long, value_name = "FIRST..LAST", default_value = "0", value_parser = seeds)]
     seeds: Seeds,
-    /// Whether models batch as the configuration says, or not at all
+    /// Whether models batch as configured, or not at all
     #[arg(long, value_name = "on,off", default_value = "on", value_delimiter = ',', value_parser = ["on", "off"])]
     batching: Vec<String>,
     /// `planned`: rounds of search
@@ -152,10 +155,8 @@ impl CompareArgs {
 pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     if args.config.len() != args.requests.len() {
         let (configs, requests) = (args.config.len(), args.requests.len());
-        return Err(Failure::input(format!(
-            "{configs} --config and {requests} --requests do not make pairs"
-        ))
-        .hint("give each --config the --requests that go with it, in the same order"));
+        return Err(Failure::input(format!("{configs} --config and {requests} --requests cannot be paired"))
+            .hint("give one --requests for each --config, in the same order"));
     }
     let is_interrupted = output::interrupt::interrupted_once();
     let sweep = args.sweep()?;
@@ -170,7 +171,7 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let kept = wanted.len() - missing.len();
     let is_silent = args.quiet || args.json;
     if kept > 0 && !is_silent {
-        output::note(&format!("{} of an earlier start are kept", count(kept as u64, "run")));
+        output::note(&format!("{} of an earlier attempt are kept", count(kept as u64, "run")));
     }
     let bar = Mutex::new((Bar::of("comparing", "runs", !is_silent), 0, &mut rows));
     sweep.simulate(&missing, &is_interrupted, &|row| {

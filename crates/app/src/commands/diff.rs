@@ -16,15 +16,15 @@ Examples:
   gswarm diff monday/run.jsonl tuesday/run.jsonl --top 20
   gswarm diff a.json b.json --json
 
-Requests and nodes are matched by their ids, so that runs of other policies, on other GPUs, simulated or real, can be put
-side by side. Where --config and --requests are not given, the files config.* and requests.* nearest to each log are taken.";
+Requests and nodes are matched by their ids, so that any two runs can be compared: other policies, other GPUs, simulated
+or real. Without --config and --requests, the files config.* and requests.* nearest to each log are used.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DiffArgs {
-    /// The run to compare with: an execution log, JSON or JSON lines
+    /// The baseline run: an execution log, JSON or JSON lines
     first: PathBuf,
-    /// The run to be compared
+    /// The run to compare
     second: PathBuf,
     /// Number of requests to list as faster, and as slower
     #[arg(long, value_name = "N", default_value_t = 5)]

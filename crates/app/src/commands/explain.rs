@@ -18,9 +18,9 @@ Examples:
   gswarm explain run.json --gpu 3 --config config.yaml --requests requests.yaml
   gswarm explain run.json --idle --config config.yaml --requests requests.yaml --json
 
-Without a question it explains the slowest request, and lists the ten slowest. It reads the log and the inputs only, so it
-explains any run, whoever made it. Without --config and --requests, the files config.* and requests.* nearest to the log
-are used. docs/explain.md says how to read the answers.";
+Without a question it explains the slowest request, and lists the ten slowest. It reads only the log and the inputs, so
+it can explain any run, also of other programs. Without --config and --requests, the files config.* and requests.*
+nearest to the log are used. docs/explain.md says how to read the answers.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -122,7 +122,7 @@ fn unknown(fault: Unknown) -> Failure {
     if fault.near.is_empty() {
         return failure.hint(match fault.kind {
             "node" => "write request/node, such as req_0007/paint",
-            _ => "the ids are those of the requests file",
+            _ => "use the ids of the requests file",
         });
     }
     failure.hint(format!("did you mean {}?", shown(&fault.near.join(", "))))

@@ -33,10 +33,9 @@ Examples:
   gswarm fidelity --log live/planned_execution_log.json --predicted estimate/planned_execution_log.json \\
       --calibration calibration.json --config config.yaml --requests requests.yaml --json
 
-Two predictions are made from the measured costs: `from scratch`, in which the policy of the run (or its plan) decides anew, and
-`by replay`, in which everything is done as the run did it, in the same order and on the same GPUs. --predicted takes a log
-that was written before the run in their place. The policy's settings and the plan are read from the journal beside the log
-where there is one.";
+Two predictions are made from the measured costs. `from scratch`: the run's policy or plan decides anew. `by replay`:
+every step of the run is repeated, in the same order and on the same GPUs. --predicted uses a log written before the run
+instead. The policy's settings and the plan are read from the journal beside the log, if there is one.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

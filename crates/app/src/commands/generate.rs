@@ -22,7 +22,7 @@ Examples:
   gswarm generate requests --config config.json --requests 500 --duration 20min \\
       --arrivals bursty --mix illustrate=2,essay=1 --seed 7 --out requests.yaml
 
-The same seed gives the same bytes. Files that are there already are kept unless --force is given.";
+The same seed gives the same bytes. Existing files are kept unless --force is given.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -53,12 +53,12 @@ struct BothArgs {
     /// Folder for the two files
     #[arg(long, short, required = true, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Form of the two files
+    /// Format of the two files
     #[arg(long, value_name = "FORM", default_value = "yaml", value_parser = format_parser())]
     format: Format,
     #[command(flatten)]
     draw: DrawArgs,
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 }
@@ -72,7 +72,7 @@ struct ConfigArgs {
     /// File to write, JSON or YAML by its extension; default: YAML to standard output
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 }
@@ -88,7 +88,7 @@ struct RequestsArgs {
     /// File to write, JSON or YAML by its extension; default: YAML to standard output
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Kinds:
-  comfyui     workflows, as the editor saves them or as the API takes them; subgraphs are written out
+  comfyui     workflows, in the format of the editor or of the API; subgraphs are expanded
   dify        apps (DSL): branches need --choose or --branch, iterations --count
   wfcommons   WfFormat 1.4 and 1.5
   azure, mooncake, burstgpt, gentd26, openai-log
@@ -33,7 +33,8 @@ Examples:
   gswarm import gentd26 requests.csv basemodel_load_ms.csv --compress 20 --out work
   gswarm import gswarm-log baseline_execution_log.json --workflow config.yaml --out work
 
-What the files do not say is assumed: import.md in the folder lists what. What cannot be expressed is refused by name.";
+import.md in the folder lists every assumption about what the files do not say. What gswarm cannot express is an
+error.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -47,10 +48,10 @@ pub struct ImportArgs {
     /// Folder for config, requests and import.md
     #[arg(long, short, value_name = "DIR")]
     out: PathBuf,
-    /// Form of configuration and requests
+    /// Format of configuration and requests
     #[arg(long, value_name = "FORM", default_value = "yaml", value_parser = format_parser())]
     format: Format,
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -89,26 +90,26 @@ struct WorkflowArgs {
     calls: Vec<(String, String)>,
 }
 
-/// What is made of a trace.
+/// How to convert a trace.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Traces")]
 struct TraceArgs {
-    /// The workflow that each row runs; for a log, its configuration
+    /// Workflow that each row runs; for a log, its configuration
     #[arg(long, value_name = "FILE#ID")]
     workflow: Option<String>,
     /// Compress time: requests arrive this many times as fast as recorded
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = factor)]
     compress: f64,
-    /// Requests a second, at random moments, for datasets without times (sharegpt). Without it, all come at the start
+    /// Requests per second, at random times, for datasets without times (sharegpt) [default: all arrive at the start]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = factor)]
     rate: Option<f64>,
-    /// Simulate a cache of prompts' prefixes with room for so many blocks of 512 tokens (mooncake)
+    /// Simulate a prefix cache of this many blocks of 512 tokens (mooncake)
     #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..))]
     prefix_cache: Option<u64>,
     /// Skip rows before this: a time after the first row, such as 90s or 2h, or a date
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Moment>,
-    /// Leave out rows from here on
+    /// Skip rows from this time on
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<Moment>,
     /// Share of the rows to keep, such as 10% or 0.1
@@ -117,7 +118,7 @@ struct TraceArgs {
     /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
-    /// Output speed of models that have none of their own
+    /// Output speed of models without one of their own
     #[arg(long, value_name = "N", default_value_t = 50.0, allow_negative_numbers = true, value_parser = factor)]
     tokens_per_second: f64,
     /// Speed at which prompts are read

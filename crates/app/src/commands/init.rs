@@ -20,8 +20,8 @@ Examples:
   gswarm init --from http://127.0.0.1:8000 --out work    the models of a running server, and work/servers.yaml
   gswarm init --from models --out work                   the models of a folder (`gswarm models list`)
 
-Asks nothing. Sizes and times of models that --from finds are guesses: `gswarm calibrate` measures them.
-Files that are there already are kept unless --force is given.";
+Asks no questions. Sizes and times of models that --from finds are guesses: `gswarm calibrate` measures them.
+Existing files are kept unless --force is given.";
 
 const CONFIG: &str = include_str!("init/config.yaml");
 
@@ -35,7 +35,7 @@ pub struct InitArgs {
     /// Folder for the files
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 }
@@ -87,8 +87,8 @@ pub fn init(args: &InitArgs) -> Result<(), Failure> {
 /// Requests for the configuration that needs nothing: half a minute of traffic.
 fn usual_requests() -> String {
     let mut text = String::from(
-        "# Who asks for what, and when. `timestamp` is in seconds, or a date such as 2026-01-31T12:00:00Z. Optional: `priority`,\n\
-         # `deadline_seconds`, and `node_execution_times` where the time of a node is known better than by its model.\n\
+        "# Requests and their arrivals. `timestamp` is in seconds, or a date such as 2026-01-31T12:00:00Z. Optional: `priority`,\n\
+         # `deadline_seconds`, and `node_execution_times` where the time of a node is known better than its model's.\n\
          requests:\n",
     );
     let workflows = ["chat", "search", "chat", "illustrate"];

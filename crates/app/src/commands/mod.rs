@@ -39,8 +39,8 @@ use cli::{Cli, Command};
 /// Does what the command line says.
 pub fn dispatch(cli: Cli) -> Result<(), Failure> {
     if let (Some(_), Some(folder)) = (&cli.command, &cli.sample.out) {
-        return Err(Failure::input(format!("--out {} stands before the command", folder.display()))
-            .hint("put it behind the command"));
+        return Err(Failure::input(format!("--out {} comes before the command", folder.display()))
+            .hint("put it after the command"));
     }
     match cli.command {
         None => sample::sample(&cli.sample),

@@ -30,8 +30,8 @@ Then, from elsewhere:
   curl localhost:8000/v1/completions -H 'Content-Type: application/json' \\
        -d '{\"model\": \"tiny-llm\", \"prompt\": \"Once upon a time\", \"max_tokens\": 20}'
 
-The first line of the output is the server's address. The first TERM or Ctrl-C lets calls end that are being answered; a
-second ends the server at once. docs/model-server.md has every endpoint.";
+The first line of the output is the server's address. On the first TERM or Ctrl-C the server finishes open calls; a
+second ends it at once. docs/model-server.md has every endpoint.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,7 +39,7 @@ pub struct ModelServerArgs {
     /// Folder of models; created if missing
     #[arg(long, value_name = "DIR", default_value = "models")]
     models: PathBuf,
-    /// Emulate the models of this configuration: they take time and compute nothing
+    /// Emulate the models of this configuration: they take time but compute nothing
     #[arg(long, value_name = "CONFIG")]
     emulate: Option<PathBuf>,
     /// Speed of emulated models: emulated seconds per real second
@@ -48,7 +48,7 @@ pub struct ModelServerArgs {
     /// Hub to download models from, with the layout of Hugging Face
     #[arg(long, value_name = "URL", env = "HF_ENDPOINT", value_parser = web_address)]
     hub: Option<String>,
-    /// Largest model that is downloaded
+    /// Largest model to download
     #[arg(long, value_name = "GB", default_value_t = 100.0, allow_negative_numbers = true, value_parser = args::not_negative)]
     max_model_gb: f64,
     #[command(flatten)]
@@ -62,10 +62,10 @@ pub struct ModelServerArgs {
     /// Maximum context: tokens of prompt and answer together
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_least_one)]
     max_context: usize,
-    /// Most instances
+    /// Maximum number of instances
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
     max_instances: usize,
-    /// Say less on standard error
+    /// Log less to standard error
     #[arg(long, short, action = ArgAction::SetTrue)]
     quiet: bool,
 }
@@ -76,20 +76,20 @@ pub struct ListenArgs {
     /// Port; 0 lets the system choose
     #[arg(long, value_name = "N", default_value_t = 8000, allow_negative_numbers = true)]
     pub port: u16,
-    /// Address to listen on; one that other machines can reach needs --token-file
+    /// Address to listen on; --token-file is required if other machines can reach it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub host: IpAddr,
-    /// File with the token that callers must send as `Authorization: Bearer TOKEN`. Several lines are several tokens: each
-    /// caller has a fair share
+    /// File with the token that callers must send as `Authorization: Bearer TOKEN`. Each line is a token; callers share
+    /// the capacity fairly
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Certificate, as PEM: serves https
+    /// Certificate in PEM format; enables HTTPS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// The certificate's private key, as PEM
+    /// The certificate's private key in PEM format
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Largest body of a request
+    /// Maximum size of a request body
     #[arg(long, value_name = "MB", default_value_t = 8, value_parser = at_least_one)]
     pub max_body_mb: usize,
     /// Maximum concurrent requests; further ones get 503
@@ -136,8 +136,7 @@ impl ListenArgs {
         let mut warnings = Vec::new();
         if !self.host.is_loopback() && self.tls_cert.is_none() {
             warnings.push(
-                "the token and all texts cross the network as plain text; --tls-cert and --tls-key encrypt them, \
-                 or put a proxy in front that does"
+                "the token and all texts cross the network unencrypted; use --tls-cert and --tls-key, or a proxy that encrypts"
                     .to_owned(),
             );
         }

@@ -19,9 +19,9 @@ Examples:
   gswarm models list --dir models
   gswarm models list --dir models --checksum --json
 
-The models that `init` makes have random weights: they load, run and answer as real ones do, and what they say is
-nonsense. The same seed gives the same bytes. Models from elsewhere go into the same folder: config.json, tokenizer.json
-and model.safetensors in a folder of their own.";
+The models that `init` makes have random weights: they load, run and answer as real ones do, but their text is nonsense.
+The same seed gives the same bytes. Models from elsewhere go into the same folder: config.json, tokenizer.json and
+model.safetensors in a folder of their own.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,13 +50,13 @@ struct InitArgs {
     /// What to make [default: both, or a language model with --name]
     #[arg(long, value_name = "KIND", value_parser = kind_parser())]
     kind: Option<Kinds>,
-    /// For the weights
+    /// Seed for the weights
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
     /// About 2 MB, or about 80 MB, which takes a moment to load
     #[arg(long, value_name = "SIZE", default_value = "tiny", value_parser = size_parser())]
     size: ModelSize,
-    /// Replace a model that is there
+    /// Overwrite an existing model
     #[arg(long)]
     force: bool,
 }

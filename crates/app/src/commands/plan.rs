@@ -25,9 +25,9 @@ Examples:
   gswarm plan --gpus 16 --gap 0.5% --config config.yaml --requests requests.yaml --out results
   gswarm run --plan results/plan.json --gpus 16 --config config.yaml --requests requests.yaml
 
-Stops when the time is up, when the gap is reached, when the plan is proved to be the shortest, or at Ctrl-C, and keeps
-the best so far. Writes plan.json and the two logs of the simulated run into --out.
-The same seed and --rounds give the same plan; with --budget alone, how far the search comes depends on the machine.";
+Stops when the time is up, when the gap is reached, when the plan is proved optimal, or at Ctrl-C, and keeps the best
+plan so far. Writes plan.json and the two logs of the simulated run into --out.
+The same seed and --rounds give the same plan. With --budget alone, the result depends on the speed of the machine.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -26,8 +26,8 @@ Examples:
   gswarm report comparison --out comparison.html            of what `gswarm compare` wrote
   gswarm report results --pdf --png figures --svg figures --markdown summary.md
 
-Where --config and --requests are not given, the files config.* and requests.* nearest to each log are taken: beside it, or
-in one of the two folders above. The page works offline and asks nobody for anything. docs/report.md describes it.";
+Without --config and --requests, the files config.* and requests.* nearest to each log are used: beside it, or in one of
+its two parent folders. The page works offline and loads nothing from the network. docs/report.md describes it.";
 
 /// Pixels of a PNG for each of the chart's own.
 const PNG_SCALE: f32 = 3.0;

@@ -15,8 +15,8 @@ Examples:
   gswarm resume results
   gswarm resume results --retry-failed
 
-Everything that the run needs is in the journal of its folder: no other flag has to be given again. Nodes that have
-finished are not run again; what was under way when the run ended is.";
+The journal in the folder has everything that the run needs: no other flag is needed. Finished nodes are not run again;
+nodes that were interrupted are.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -27,13 +27,13 @@ pub struct ResumeArgs {
     /// Servers to use in place of those the run started with, JSON or YAML
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
-    /// Present address of the Ray cluster, for runs on one
+    /// Current address of the Ray cluster, for runs on one
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
     /// Python interpreter with Ray and gswarm, for runs on a Ray cluster
     #[arg(long, value_name = "PROGRAM", env = "GSWARM_PYTHON")]
     python: Option<String>,
-    /// Also try again what failed for good
+    /// Also retry nodes that failed permanently
     #[arg(long, alias = "retry_failed")]
     retry_failed: bool,
     /// Print nothing but errors

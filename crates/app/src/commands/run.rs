@@ -49,7 +49,7 @@ pub struct RunArgs {
     /// Run the specification in this file, JSON or YAML; flags override it. See docs/run-spec.md
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Print the specification of these flags as YAML, and run nothing
+    /// Print the specification of these flags as YAML, without running it
     #[arg(long, alias = "print_spec")]
     print_spec: bool,
     /// The policy; see `gswarm policies` [default: planned, or adaptive with --mode online]

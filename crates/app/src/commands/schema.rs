@@ -13,7 +13,7 @@ Examples:
 
 For completion in an editor, begin a YAML file with
   # yaml-language-server: $schema=config.schema.json
-or give a JSON file the key \"$schema\". Files that `generate`, `import` and `plan` write have it already.";
+or give a JSON file the key \"$schema\". Files written by `generate`, `import` and `plan` already have it.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -49,8 +49,8 @@ Then, from elsewhere:
        -d '{\"input_data\": {\"user_prompt\": \"A cat\"}}'
   curl localhost:8080/v1/queue
 
-The first line of the output is the address. Requests of workflows that were accepted are in --state, and are done after a
-crash too. The first TERM or Ctrl-C lets what is under way end; docs/serve.md has every endpoint.";
+The first line of the output is the address. Accepted workflow requests are stored in --state and survive a crash. On
+the first TERM or Ctrl-C, running work is finished; docs/serve.md has every endpoint.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -74,25 +74,25 @@ pub struct ServeArgs {
     /// Maximum open requests; further ones get 429
     #[arg(long, alias = "max_open", value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_open: u32,
-    /// Calls that a model's server runs at once: for all models, or MODEL=N for one; repeatable. Without it, the
-    /// configuration's `batching` or what the server says
+    /// Maximum concurrent calls per model: N for all, or MODEL=N for one; repeatable [default: from the configuration's
+    /// `batching` or the server]
     #[arg(long, alias = "max_batch", value_name = "[MODEL=]N", value_parser = max_batch)]
     max_batch: Vec<(Option<String>, u32)>,
-    /// Seconds after which a model is unloaded that nobody uses: for all models, or MODEL=SECONDS for one; repeatable. 0 keeps
-    /// it. Without it, models stay until their memory is needed
+    /// Unload a model after this many seconds without use: SECONDS for all models, or MODEL=SECONDS for one;
+    /// repeatable. 0 keeps it loaded [default: until its memory is needed]
     #[arg(long, value_name = "[MODEL=]SECONDS", value_parser = time_to_live)]
     ttl: Vec<(Option<String>, f64)>,
-    /// Another name of a model in calls; repeatable
+    /// Alias of a model in calls; repeatable
     #[arg(long, value_name = "NAME=MODEL", value_parser = alias)]
     alias: Vec<(String, String)>,
     /// Attempts at a node or call before it fails
     #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: u32,
-    /// Seconds that a request waits for servers that are unwell, before it fails
+    /// Seconds that a request waits for unhealthy servers before it fails
     #[arg(long, alias = "server_patience", value_name = "SECONDS", default_value_t = 600.0, allow_negative_numbers = true,
           value_parser = at_least_a_second)]
     server_patience: f64,
-    /// Days to keep results; 0 keeps them for ever
+    /// Days to keep results; 0 keeps them forever
     #[arg(long, value_name = "DAYS", default_value_t = 7.0, allow_negative_numbers = true, value_parser = not_negative)]
     keep: f64,
     /// Sync to disk before accepting a request, so that it survives a crash of the machine, not only of the process
@@ -106,7 +106,7 @@ pub struct ServeArgs {
     /// Send OpenTelemetry spans to a collector (http://localhost:4318), or append them to a file, as OTLP JSON
     #[arg(long, value_name = "URL|FILE")]
     otlp: Option<String>,
-    /// Say less on standard error
+    /// Log less to standard error
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -191,7 +191,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         let mut policy = spec.build(&instance, &BuildContext::default());
         let ending = async {
             guard::terminated().await;
-            output::note("Shutting down: finishing what runs; the rest is kept for the next start");
+            output::note("Shutting down: finishing running work; the rest is kept for the next start");
         };
         let ended =
             front::run(bound, service, (policy.as_mut(), &spec), front::count_everything(), ending).await;
@@ -352,7 +352,7 @@ fn begin(
                 failure.hint("serve with the version that wrote it, or choose another folder with --state")
             }
             JournalError::Damaged(_) => failure.hint(
-                "nothing of it is served: put back a copy of the folder, or give --state another one; and check the disk",
+                "nothing was started: restore a copy of the folder, or choose another with --state; and check the disk",
             ),
             _ => failure,
         }

@@ -21,7 +21,7 @@ Examples:
   gswarm size --target p99=60s --target mean=20s --config config.yaml --requests requests.yaml
   gswarm size --target makespan=1h30m --policy offline --max-gpus 64 --config config.yaml --requests requests.yaml
 
-Without --mode, a makespan alone is of a batch (offline) and a latency is of a stream (online).
+Without --mode, a makespan target means a batch (offline), a latency target a stream (online).
 Without --policy, a batch is run under `planned`, a stream under `adaptive`.
 Exit code 3: no number of GPUs up to --max-gpus meets the target.";
 
@@ -45,7 +45,7 @@ pub struct SizeArgs {
     /// When requests arrive: all at the start, or at their timestamps
     #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
     mode: Option<Mode>,
-    /// No more GPUs than this
+    /// Largest number of GPUs to consider
     #[arg(long, alias = "max_gpus", value_name = "N", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
     max_gpus: u32,
@@ -131,7 +131,7 @@ fn refusal(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<Failure> {
                 Failure::new(
                     FailureKind::Infeasible,
                     format!(
-                        "no number of GPUs gives a {} of {}: the floor is {}",
+                        "no number of GPUs meets a {} of {}: the floor is {}",
                         target.measure.name(),
                         curve::limit_of(target),
                         curve::time(*floor)
@@ -149,10 +149,10 @@ fn refusal(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<Failure> {
             let (name, limit) = (target.measure.name(), curve::limit_of(target));
             match target.measure {
                 Measure::P50 | Measure::P95 | Measure::P99 => format!(
-                    "no schedule on {most} GPUs gives a {name} of {limit}: more work arrives than they can do in time"
+                    "no schedule on {most} GPUs meets a {name} of {limit}: more work arrives than they can do in time"
                 ),
                 _ => format!(
-                    "no schedule on {most} GPUs gives a {name} of {limit}: the minimum there is {}",
+                    "no schedule on {most} GPUs meets a {name} of {limit}: the minimum there is {}",
                     curve::time(*bound)
                 ),
             }

@@ -35,10 +35,10 @@ pub struct TopArgs {
     /// File with the token of the service
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Seconds between two looks
+    /// Seconds between updates
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     every: f64,
-    /// Look once, print text and end
+    /// Print one snapshot as text and exit
     #[arg(long)]
     once: bool,
     #[command(flatten, next_help_heading = "Of a log")]

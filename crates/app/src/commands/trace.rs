@@ -13,8 +13,9 @@ Examples:
   gswarm trace results/planned_execution_log.json --out trace.json --config config.yaml --requests requests.yaml
   gswarm trace results/planned_execution_log.json --otlp --out spans.jsonl --config config.yaml --requests requests.yaml
 
-Open the file at chrome://tracing or in Perfetto: a track for each GPU, loads and executions on it, arrows from each node
-to those that wait for it, and the queue as a counter. --otlp writes OpenTelemetry spans, for Jaeger, Grafana or Langfuse.";
+Open the file at chrome://tracing or in Perfetto: a track for each GPU, loads and executions on it, arrows from each
+node to those that depend on it, and the queue as a counter. --otlp writes OpenTelemetry spans, for Jaeger, Grafana or
+Langfuse.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -24,7 +25,7 @@ pub struct TraceArgs {
     /// File to write
     #[arg(long, short, value_name = "FILE", default_value = "trace.json")]
     out: PathBuf,
-    /// Write OpenTelemetry spans as OTLP JSON, some a line, instead
+    /// Write OpenTelemetry spans as OTLP JSON lines instead
     #[arg(long)]
     otlp: bool,
     #[command(flatten)]

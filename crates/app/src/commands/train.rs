@@ -27,8 +27,8 @@ Examples:
   gswarm train --data adaptive_execution_log.json --config config.yaml --requests requests.yaml --out nodes.model
 
 The rows are split first; a fifth of them is kept for the test. The model file holds the model that was tested.
-Of execution logs, the execution time of a node is predicted from its model, workflow, options, prompt length, batch
-and, where that makes errors smaller, history: what its model took of late. docs/learning.md explains the figures.";
+For execution logs, the execution time of a node is predicted from its model, workflow, options, prompt length, batch
+and, if that reduces errors, history: the recent run times of its model. docs/learning.md explains the figures.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -60,7 +60,7 @@ pub struct TrainArgs {
     /// Model file to write
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace an existing model file
+    /// Overwrite an existing model file
     #[arg(long)]
     force: bool,
     /// Seed of the split and of the samples
@@ -75,7 +75,7 @@ pub struct TrainArgs {
     /// Learning rate of boosting
     #[arg(long, alias = "learning_rate", value_name = "SHARE", value_parser = rate)]
     learning_rate: Option<f64>,
-    /// Fewest rows of a leaf
+    /// Minimum rows per leaf
     #[arg(long, alias = "min_leaf", value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     min_leaf: Option<u32>,
     /// Configuration of the execution log, JSON or YAML
@@ -160,7 +160,7 @@ fn unused(args: &TrainArgs) -> Vec<String> {
         ("--learning-rate", args.learning_rate.is_some(), &[PredictorKind::GradientBoosting]),
     ];
     let idle = flags.iter().filter(|(_, given, users)| *given && !users.contains(&args.model));
-    idle.map(|(flag, ..)| format!("{flag} does nothing for `{}`", args.model.name())).collect()
+    idle.map(|(flag, ..)| format!("{flag} has no effect with `{}`", args.model.name())).collect()
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -217,7 +217,7 @@ const NO_DATA: &str = "check the path; `gswarm tasks generate --out workload.csv
 pub fn refused(faults: &[Diagnostic]) -> Failure {
     let errors = faults.iter().filter(|fault| fault.severity == Severity::Error).count();
     Failure::input(format!("the data has {}\n\n{}", count(errors as u64, "fault"), render(faults)))
-        .hint("`gswarm help CODE` explains a code; nothing was learned and no file was written")
+        .hint("`gswarm help CODE` explains a code; nothing was trained and no file was written")
 }
 
 /// What `gswarm train --json` prints: the report, what it was trained on, and where the model is.
@@ -275,8 +275,7 @@ fn text(report: &TrainingReport) -> String {
     if let Some(history) = &report.history {
         let _ = writeln!(
             text,
-            "history: {:.0}% of what executions of a model took of late beyond their prediction carries over to the next \
-             (the newest counts {:.0}%); test MAE {} with it, {} without\n",
+            "history: {:.0}% of a model's recent prediction error carries over to its next execution (the newest counts {:.0}%); test MAE {} with it, {} without\n",
             history.memory.carries * 100.0,
             history.memory.newest * 100.0,
             errors.show(history.mae),
@@ -291,7 +290,7 @@ fn text(report: &TrainingReport) -> String {
     }
     let rows = curve.iter();
     let rows = rows.map(|at| vec![at.rows.to_string(), explained(at.test_r2), errors.show(at.test_mae)]);
-    text.push_str(&columns(&["rows learned from", "test R2", "test MAE"], 0, rows));
+    text.push_str(&columns(&["training rows", "test R2", "test MAE"], 0, rows));
     text.push('\n');
     text
 }

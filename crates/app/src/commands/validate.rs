@@ -19,10 +19,10 @@ Examples:
   gswarm validate servers.yaml run.yaml
   gswarm validate config.yaml requests.yaml --strict --json
 
-Files are configurations, requests, lists of servers (--backends) or run specifications (--spec); the content tells
-which. Requests are checked against the configuration that is named with them. A fault that occurs in many places is
-printed once, with the number of places. Beside faults there are warnings about what is valid and unlikely to be meant,
-such as a language model without batching. `gswarm help CODE` explains a code.
+Files are configurations, requests, lists of servers (--backends) or run specifications (--spec), recognised by content.
+Requests are checked against the configuration given with them. A fault that occurs in many places is printed once, with
+the number of places. Warnings point out what is valid but probably not intended, such as a language model without
+batching. `gswarm help CODE` explains a code.
 Exit code 0: files can be used; 2: they cannot, or with --strict there are warnings.";
 
 /// Arguments of `gswarm validate`.
@@ -32,7 +32,7 @@ pub struct ValidateArgs {
     /// Files to check, JSON or YAML
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Let warnings fail too
+    /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
     /// Print one JSON object

@@ -24,9 +24,9 @@ Examples:
   gswarm view results --port 8080
   gswarm view planned_execution_log.json --config work/config.yaml --requests work/requests.yaml
 
-The first line of the output is the address, to be opened in a browser. A live run is followed while it goes on, and after it
-was interrupted and resumed; of a folder without a journal the execution log is shown. Nothing is written into the folder, and
-the run is not disturbed. docs/dashboard.md describes the page.";
+The first line of the output is the address, for a browser. The page follows a live run, also across an interruption and
+`gswarm resume`. Without a journal in the folder, it shows the execution log. Nothing is written into the folder, and
+the run is not affected. docs/dashboard.md describes the page.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -34,7 +34,7 @@ pub struct ViewArgs {
     /// The folder of a live run, a folder with an execution log, or an execution log
     #[arg(value_name = "DIR|LOG")]
     path: PathBuf,
-    /// Say less on standard error
+    /// Log less to standard error
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]

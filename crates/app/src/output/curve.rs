@@ -117,17 +117,17 @@ fn recommendation(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<String
     let Verdict::Met { gpus, untried } = sizing.verdict else { return None };
     let policy = question.policy.name();
     let below = if gpus == sizing.least && sizing.least == sizing.least_possible {
-        "Fewer do not hold the models.".to_string()
+        "Fewer GPUs cannot hold the models.".to_string()
     } else if gpus == sizing.least {
-        "With fewer, no schedule can.".to_string()
+        "With fewer, no schedule meets it.".to_string()
     } else if untried == 0 {
         format!(
-            "With fewer than {} no schedule can; the numbers between fail under this policy.",
+            "With fewer than {}, no schedule meets it; the numbers in between fail under this policy.",
             sizing.least
         )
     } else {
         format!(
-            "With fewer than {} no schedule can; of the {} numbers between, {} were tried and fail.",
+            "With fewer than {}, no schedule meets it; of the {} numbers in between, {} were tried and fail.",
             sizing.least,
             gpus - sizing.least,
             gpus - sizing.least - untried

@@ -12,7 +12,8 @@ pub fn diff(diff: &Diff, names: &[String; 2]) -> String {
     let [first, second] = names.each_ref().map(|name| shown(name).into_owned());
     let mut out = format!("{}\n\n", heading(&format!("first: {first}; second: {second}")));
     if diff.nodes.parts_at.is_none() && diff.requests.not_in_both_inputs == 0 {
-        return out + "The two runs are the same: every node on the same GPUs from the same moment on.\n";
+        return out
+            + "The two runs are the same: every node ran on the same GPUs and started at the same time.\n";
     }
     let figures = diff.figures.iter().chain(&diff.gpu_time).map(row).collect();
     out += &fitted(&["", "first", "second", "change", "%"], 1, figures, width());
@@ -67,7 +68,8 @@ fn s(seconds: f64) -> String {
 fn moved(diff: &Diff) -> String {
     let nodes = &diff.nodes;
     let mut out = format!("{}\n", heading("What moved"));
-    let mut parts = vec![format!("{} stayed where and when they were", grouped(nodes.unmoved as f64, 0))];
+    let mut parts =
+        vec![format!("{} ran on the same GPUs at the same time", grouped(nodes.unmoved as f64, 0))];
     let mut add = |number: u64, what: String| {
         if number > 0 {
             parts.push(format!("{} {what}", grouped(number as f64, 0)));
@@ -77,7 +79,7 @@ fn moved(diff: &Diff) -> String {
     add(nodes.earlier, format!("started earlier, by {} on average", s(nodes.earlier_by_seconds)));
     add(nodes.later, format!("started later, by {} on average", s(nodes.later_by_seconds)));
     let executing = signed(nodes.executing_change_seconds, 1);
-    add(nodes.other_length, format!("took another time to execute ({executing} s together)"));
+    add(nodes.other_length, format!("took a different time to execute ({executing} s in total)"));
     out += &paragraph(&format!(
         "Of {} that completed in both, {}.",
         count(nodes.in_both, "node"),
@@ -115,12 +117,12 @@ fn parting(apart: &FirstDifference) -> String {
     };
     let (at, first, second) = (s(apart.at_seconds), placed(&apart.first), placed(&apart.second));
     format!(
-        "They part at {at}: {} ({}) {first} in the first run, and {second} in the second.",
+        "The runs diverge at {at}: {} ({}) {first} in the first run, but {second} in the second.",
         apart.node, apart.model
     )
 }
 
-/// Models that were loaded or spread otherwise.
+/// Models with different loads or placement.
 fn models(diff: &Diff) -> String {
     const LISTED: usize = 12;
     if diff.models.is_empty() {
@@ -138,7 +140,7 @@ fn models(diff: &Diff) -> String {
         ]
     });
     let rows = rows.collect();
-    let mut out = format!("{}\n", heading("Models that were loaded or spread otherwise"));
+    let mut out = format!("{}\n", heading("Models with different loads or placement"));
     out += &fitted(&["model", "loads", "on GPUs", "load time (GPU s)"], 1, rows, width());
     out += "\n";
     if diff.models.len() > LISTED {
@@ -149,10 +151,10 @@ fn models(diff: &Diff) -> String {
 
 /// What became of the requests.
 fn requests(all: &RequestChanges) -> String {
-    let mut out = format!("{}\n", heading("What it cost requests"));
+    let mut out = format!("{}\n", heading("Effect on requests"));
     let same = all.in_both - all.sooner - all.later;
     out += &paragraph(&format!(
-        "Of {} that completed in both, {} ended sooner after their arrival, {} later, {} the same.",
+        "Of {} that completed in both, {} had a lower latency, {} a higher one, {} the same.",
         count(all.in_both, "request"),
         grouped(all.sooner as f64, 0),
         grouped(all.later as f64, 0),
@@ -167,7 +169,8 @@ fn requests(all: &RequestChanges) -> String {
     }
     if all.not_in_both_inputs > 0 {
         let alone = count(all.not_in_both_inputs, "request");
-        out += &paragraph(&format!("{alone} of one run's inputs are not in the other's, and are left out."));
+        out +=
+            &paragraph(&format!("{alone} of one run's inputs are missing in the other's and are omitted."));
     }
     let [first, second] = all.mean_parts;
     let rows = named(&first).into_iter().zip(named(&second)).filter(|(one, other)| one.1 + other.1 > 0.0);

@@ -99,7 +99,7 @@ mod tests {
     fn text_at_the_end_wraps() {
         let why = "review waited 31.0 s: its GPUs executed other nodes";
         let rows = vec![vec!["q80".into(), "84.0".into(), why.into()]];
-        let text = ending_in_text(&["request", "latency s", "cost most"], rows, 50);
+        let text = ending_in_text(&["request", "latency s", "main cause"], rows, 50);
         assert!(text.contains("| q80     |      84.0 | review waited 31.0 s"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 50), "{text}");
         let words: Vec<&str> =

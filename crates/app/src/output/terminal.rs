@@ -76,7 +76,7 @@ impl Observer for Terminal {
 
     fn better_plan(&mut self, found: &Planned) {
         let (makespan, gap) = (found.makespan.seconds(), found.gap() * 100.0);
-        self.phase(format!("planning: {makespan:.1} s, at most {gap:.2}% above the shortest"));
+        self.phase(format!("planning: {makespan:.1} s, at most {gap:.2}% above the optimum"));
     }
 
     fn progress(&mut self, done: usize, total: usize) {

@@ -35,7 +35,7 @@ pub fn none(instance: &Instance, log: &ExecutionLog, max_attempts: u32) -> Resul
     let text = format!("{} of {all} not finished: too few GPUs left ({remaining})", left.len());
     let text = text + &listed(instance, &left);
     Err(Failure::new(FailureKind::Infeasible, text)
-        .hint("the logs have what was done; to finish the rest, lose fewer GPUs or start with more"))
+        .hint("the logs have the finished work; to finish the rest, lose fewer GPUs or start with more"))
 }
 
 /// A line for each, as far as somebody wants to read them.
@@ -54,7 +54,7 @@ fn described(instance: &Instance, one: &Unfinished) -> String {
     let nodes: Vec<String> = one.tasks.iter().map(node).collect();
     let why = match one.no_gpus_for.map(|model| &instance.models[model]) {
         Some(model) => format!(": `{}` needs {}", model.name, gpus_of(model.gpus)),
-        None => ": an attempt too many failed".to_owned(),
+        None => ": the last permitted attempt failed".to_owned(),
     };
     format!("{} lacks {}{why}", instance.requests[one.request].name, nodes.join(", "))
 }

@@ -304,7 +304,7 @@ fn a_predictor_of_times_that_hang_together_expects_them_by_its_last_ones() {
     place.run(&line("adaptive", &format!("{flags} --out a"))).code(0);
     let train = "train --data a/adaptive_execution_log.json @work".to_owned();
     let told = place.run(&format!("{train} --out with.model")).code(0).out;
-    assert!(told.contains("carries over to the next"), "{told}");
+    assert!(told.contains("carries over to its next execution"), "{told}");
     place.run(&format!("{train} --leave-out history --out without.model --quiet")).code(0);
     place.run("generate --preset simple --requests 300 --seed 8 --out other").code(0);
     let errors = ["with", "without"].map(|model| {

@@ -126,7 +126,10 @@ fn an_interrupted_comparison_goes_on_and_another_is_kept_apart() {
     place.run(&line("4,8,16")).code(0);
     assert_eq!(rows(&place, "comparison").len(), 6);
     let other = format!("{} --gpu-memory-gb 96", line("4"));
-    place.run(&format!("{other} --out comparison")).code(2).says("is of other inputs or another cluster");
+    place
+        .run(&format!("{other} --out comparison"))
+        .code(2)
+        .says("belongs to other inputs or another cluster");
     // Without a folder each set of inputs has its own, which it finds again.
     for _ in 0..2 {
         place.run(&other).code(0);
@@ -146,7 +149,7 @@ fn what_cannot_be_run_is_said_and_the_rest_is_compared() {
         rows.iter().any(|row| row.infeasible.is_some())
             && rows.iter().any(|row| row.makespan_seconds.is_some())
     );
-    place.run("compare --gpus 4 --config a --config b --requests c").code(2).says("do not make pairs");
+    place.run("compare --gpus 4 --config a --config b --requests c").code(2).says("cannot be paired");
     place
         .run("compare --gpus 4 --policies best --config a --requests c")
         .code(2)

@@ -101,8 +101,11 @@ async fn a_service_shows_what_its_ledger_says() {
             (ahead["what_if"]["coming"].as_u64().unwrap(), ahead["assumed"][0].as_str().unwrap());
         assert_eq!(ahead["what_if"]["coming"], ahead["as_it_is"]["coming"], "{ahead}");
         assert!(coming <= 5 && ahead["what_if"]["requests"].as_u64() >= Some(coming), "{ahead}");
-        let expected =
-            if coming == 0 { "none comes".to_owned() } else { format!("{coming} requests come again") };
+        let expected = if coming == 0 {
+            "none is added".to_owned()
+        } else {
+            format!("its {coming} requests arrive again")
+        };
         assert!(assumed.contains(&expected), "{ahead}");
     };
     is_told(&ahead);

@@ -62,7 +62,7 @@ fn the_objective_is_chosen_by_name_and_refused_where_it_has_no_effect() {
         place.run(&format!("run --policy adaptive --mode online --quiet {flags} {inputs}")).code(0);
     }
     place.run(&format!("run --policy adaptive --objective median {inputs}")).code(2).says("balanced");
-    place.run(&format!("run --policy adaptive --max-collate-wait=-1 {inputs}")).code(2).says("from 0 on");
+    place.run(&format!("run --policy adaptive --max-collate-wait=-1 {inputs}")).code(2).says("zero or more");
     let refused = place.run(&format!("run --policy lru --mode online --objective p99 {inputs}")).code(2);
     refused.says("policy `lru` does not take --objective").says("`adaptive` does");
 }

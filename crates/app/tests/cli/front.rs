@@ -68,7 +68,8 @@ async fn calls_and_workflows_are_answered_and_faults_are_named() {
     assert_eq!((status, &said["warnings"]), (202, &json!([])), "{said}");
     assert_eq!(post(&url, path, request).await.0, 200, "the same again is the same");
     let (status, said) = post(&url, path, json!({"input_data": {"hope": "a dog"}})).await;
-    let warnings = json!(["`write` reads `wish`: neither input_data nor a node right before gives it"]);
+    let warnings =
+        json!(["`write` reads `wish`, but neither input_data nor a direct predecessor provides it"]);
     assert_eq!((status, &said["warnings"]), (202, &warnings), "{said}");
     assert_eq!(post(&url, path, json!({"request_id": "one"})).await.0, 409);
     let (status, said) = post(&url, path, json!({"node_configs": {"sing": {}}, "priority": "high"})).await;

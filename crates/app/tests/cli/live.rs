@@ -58,7 +58,7 @@ fn a_journal_of_another_version_is_refused_with_its_code_and_what_to_do() {
     let older: &[(&str, &[u8])] = &[("config", b"{}"), ("requests", b"{}"), ("settings", b"{}")];
     let newer: &[(&str, &[u8])] = &[("spec", br#"{"colour": "red"}"#)];
     for (folder, parts, why) in
-        [("older", older, "holds no specification"), ("newer", newer, "unknown field `colour`")]
+        [("older", older, "has no run specification"), ("newer", newer, "unknown field `colour`")]
     {
         let path = place.path(folder);
         std::fs::create_dir(&path).unwrap();
@@ -114,7 +114,7 @@ fn a_full_disk_ends_the_run_and_nothing_is_lost() {
 fn faults_that_are_made_up_are_for_estimates() {
     let place = with_servers(2000);
     for flag in ["--fail-rate 0.1", "--lose-gpu 1@5"] {
-        place.run(&format!("{} {flag}", live("baseline", "out"))).code(2).says("this is a live run");
+        place.run(&format!("{} {flag}", live("baseline", "out"))).code(2).says("but the run is live");
         assert!(!place.path("out").exists(), "{flag}");
     }
 }

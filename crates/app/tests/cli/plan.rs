@@ -72,7 +72,7 @@ fn a_wrong_entry_of_a_plan_is_the_only_fault_told() {
         ("there is no request `x`", |entries| entries[0]["request_id"] = "x".into()),
         ("cannot run on GPUs [77]", |entries| entries[0]["gpu_ids"] = serde_json::json!([77])),
         ("is not in the plan", |entries| drop(entries.remove(0))),
-        ("is in the plan twice", |entries| entries.push(entries[0].clone())),
+        ("appears twice in the plan", |entries| entries.push(entries[0].clone())),
     ];
     for (part, damage) in damages {
         let mut plan = place.json("one/plan.json");

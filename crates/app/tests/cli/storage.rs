@@ -81,7 +81,10 @@ async fn a_full_disk_refuses_what_needs_it_and_nothing_else() {
     assert_eq!((refused.0, &refused.1["error"]["code"]), (507, &json!("storage_full")), "{}", refused.1);
     assert!(!accepted.is_empty());
     let (status, why) = get(&url, "/ready").await;
-    assert!(status == 503 && why["error"]["message"].as_str().unwrap().contains("written down"), "{why}");
+    assert!(
+        status == 503 && why["error"]["message"].as_str().unwrap().contains("cannot be written"),
+        "{why}"
+    );
     assert_eq!(get(&url, "/health").await.0, 200);
     let chat =
         json!({"model": "writer", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 5});
@@ -95,7 +98,7 @@ async fn a_full_disk_refuses_what_needs_it_and_nothing_else() {
     server.signal("-TERM");
     let (code, told) = server.end();
     assert_eq!(code, 0, "{told}");
-    assert!(told.contains("can be written down again"), "{told}");
+    assert!(told.contains("the state can be written again"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,10 +211,10 @@ async fn what_lets_others_learn_the_token_is_warned_of() {
         server.end().1
     };
     let open = told("0.0.0.0").await;
-    assert!(open.contains("plain text") && open.contains("chmod 600 token"), "{open}");
+    assert!(open.contains("unencrypted") && open.contains("chmod 600 token"), "{open}");
     std::fs::set_permissions(place.path("token"), std::fs::Permissions::from_mode(0o600)).unwrap();
     let closed = told("127.0.0.1").await;
-    assert!(!closed.contains("plain text") && !closed.contains("chmod"), "{closed}");
+    assert!(!closed.contains("unencrypted") && !closed.contains("chmod"), "{closed}");
 }
 
 /// A template that doubles a text forty times, and one that asks for a line of a billion columns.

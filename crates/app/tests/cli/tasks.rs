@@ -80,7 +80,7 @@ fn a_profile_is_measured_and_used() {
     assert!(!place.path("gpu.json").exists());
     // A profile of the CPU alone cannot say how long tasks take on GPUs.
     let refused = place.run("tasks generate --tasks 10 --hardware hw.json --out w.csv").code(2);
-    refused.says("error[E102]: the profile has no GPU").says("--> hw.json").says("leave --hardware out");
+    refused.says("error[E102]: the profile has no GPU").says("--> hw.json").says("omit --hardware");
 }
 
 #[test]
@@ -135,14 +135,14 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     // What somebody else has put there is not replaced.
     std::fs::create_dir(place.path("theirs")).unwrap();
     place.write("theirs/workload.csv", "mine");
-    place.run("tasks pipeline --out theirs").code(2).says("no pipeline wrote it");
+    place.run("tasks pipeline --out theirs").code(2).says("was not written by a pipeline");
     assert_eq!(place.read("theirs/workload.csv"), "mine");
     std::fs::rename(place.path("theirs/workload.csv"), place.path("theirs/results.md")).unwrap();
     place.run("tasks pipeline --out theirs").code(2).says("theirs/results.md exists, and no pipeline");
     // Nor elsewhere, and that is said before anything is done.
     let to_theirs = "tasks pipeline --config q.yaml --out fresh --results-to theirs/results.md";
     place.write("q.yaml", settings);
-    place.run(to_theirs).code(2).says("no pipeline wrote it").says("choose another file");
+    place.run(to_theirs).code(2).says("was not written by a pipeline").says("choose another file");
     assert_eq!((place.read("theirs/results.md").as_str(), place.path("fresh").exists()), ("mine", false));
     place
         .run("tasks pipeline --config q.yaml --out fresh --results-to nowhere/r.md")
@@ -185,7 +185,7 @@ fn a_pipeline_does_a_phase_again_whose_files_were_damaged() {
         damaged[middle] ^= 1;
         std::fs::write(&path, damaged).unwrap();
         let again = place.run(line).code(0);
-        let said = format!("{phase:<9} {file} has changed since it was written: done again");
+        let said = format!("{phase:<9} {file} has changed since it was written: repeated");
         assert!(again.out.contains(&said), "{}", again.out);
         // What is made again is what was there, so the phases behind it are kept.
         assert_eq!(
@@ -210,7 +210,7 @@ fn a_pipeline_does_a_phase_again_whose_files_were_damaged() {
     );
     std::fs::remove_file(&chart).unwrap();
     let again = place.run(line).code(0);
-    assert!(again.out.contains("charts/model_coverage.svg is gone: done again"), "{}", again.out);
+    assert!(again.out.contains("charts/model_coverage.svg is missing: repeated"), "{}", again.out);
     assert!(chart.is_file());
     std::fs::write(place.path("run/pipeline_state.json"), "{").unwrap();
     let all = place.run(line).code(0);

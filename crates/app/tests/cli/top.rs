@@ -128,7 +128,7 @@ async fn the_screen_shows_what_the_service_says_and_goes_on_after_it_was_away() 
     }
     // There is room for one part beside the GPUs.
     terminal.press("4");
-    for part in ["4 Slowest requests", "what cost most", "r0", "picture"] {
+    for part in ["4 Slowest requests", "main cause", "r0", "picture"] {
         terminal.until(part, |text| text.contains(part) && !text.contains("2 Queue"));
     }
 

@@ -198,10 +198,10 @@ fn flags_that_do_nothing_are_said_to() {
     place.write("runs.csv", &table(100));
     let line = "train --data runs.csv --target run_seconds";
     let done = place.run(&format!("{line} --model linear --trees 5 --learning-rate 0.1")).code(0);
-    let done = done.says("--trees does nothing for `linear`");
-    done.says("--learning-rate does nothing");
+    let done = done.says("--trees has no effect with `linear`");
+    done.says("--learning-rate has no effect");
     let done = place.run(&format!("{line} {SMALL}")).code(0);
-    assert!(!done.err.contains("does nothing"), "{}", done.err);
+    assert!(!done.err.contains("has no effect"), "{}", done.err);
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn colour_only_where_it_is_wanted() {
     assert!(place.run(&format!("{line} --color always")).err.contains('\u{1b}'));
     assert!(place.run(&format!("--color always {line}")).err.contains('\u{1b}'));
     place.run("--color never policies").code(0);
-    place.run("--out x policies").code(2).says("behind the command");
+    place.run("--out x policies").code(2).says("after the command");
 }
 
 #[test]

@@ -25,13 +25,13 @@ fn explained(instance: &Instance, witness: &Witness) -> String {
             format!("{:.1} GPU-seconds of work over {}", seconds(*work), of_gpus(*gpus))
         }
         Witness::Switching { work, loading, gpus } => format!(
-            "{:.1} GPU-seconds of work and {:.1} of loading at the least, over {}",
+            "{:.1} GPU-seconds of work and at least {:.1} of loading, over {}",
             seconds(*work),
             seconds(*loading),
             of_gpus(*gpus)
         ),
         Witness::Visits { work, lost, gpus, prices, .. } => format!(
-            "{:.1} GPU-seconds of work and {:.1} lost to waiting and loading in at least {}, over {}, in any run that is shorter",
+            "{:.1} GPU-seconds of work and {:.1} lost to waiting and loading in at least {}, over {}, in any shorter run",
             seconds(*work),
             seconds(*lost),
             count(prices.iter().map(|price| price.visits).sum(), "visit"),
@@ -49,14 +49,14 @@ fn explained(instance: &Instance, witness: &Witness) -> String {
             of_gpus(*gpus)
         ),
         Witness::Replicas { model, replicas, least_head, least_tail, total } => format!(
-            "`{}`: {:.1} s of waiting, work and what comes after on {}{}",
+            "`{}`: {:.1} s of waiting, work and later nodes on {}{}",
             shown(&instance.models[*model].name),
             seconds(*total),
             count(*replicas, "replica"),
             match (least_head.0, least_tail.0) {
                 (0, 0) => String::new(),
-                (_, 0) => format!(", of nodes that begin after {:.1} s", least_head.seconds()),
-                _ => format!(", of nodes with {:.1} s or more behind them", least_tail.seconds()),
+                (_, 0) => format!(", for nodes that start after {:.1} s", least_head.seconds()),
+                _ => format!(", for nodes followed by {:.1} s or more", least_tail.seconds()),
             }
         ),
     }

@@ -41,7 +41,7 @@ pub(super) fn check(context: &mut Context<'_>) -> Vec<Session> {
     }
     for (index, one) in log.executions.iter().enumerate() {
         if one.start == one.end && one.status == Status::Completed && context.sound(index) {
-            context.at(Code::WorkLittle, index, "it ends when it starts, but has a result");
+            context.at(Code::WorkLittle, index, "it takes no time, but has a result");
         }
     }
     sessions

@@ -92,7 +92,7 @@ fn window(context: &Context<'_>, model: ModelId, gpus: Gpus) -> Option<(Code, St
     }
     (!legal(cluster, gpus)).then(|| {
         let per = cluster.gpus_per_server.unwrap_or(cluster.gpus);
-        (Code::GpuWindow, format!("GPUs {gpus} lie across servers of {per} in a way that is not allowed"))
+        (Code::GpuWindow, format!("GPUs {gpus} are not a legal window on servers of {per}"))
     })
 }
 

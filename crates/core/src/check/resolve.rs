@@ -207,7 +207,7 @@ impl<'a> Resolver<'a> {
                 self.report(
                     Code::BatchSize,
                     at,
-                    format!("batch_size is {batch}, but the execution itself counts"),
+                    format!("batch_size is {batch}, but it is at least 1: the execution itself counts"),
                 );
                 0
             }
@@ -361,7 +361,7 @@ impl<'a> Resolver<'a> {
             self.report(
                 Code::Record,
                 at,
-                format!("status `{said}` is none of completed, failed, lost, deferred, cancelled"),
+                format!("status `{said}` is not one of completed, failed, lost, deferred, cancelled"),
             );
             Status::Completed
         })

@@ -63,7 +63,7 @@ impl StreamCheck {
             other == model && at.0.saturating_add(TOLERANCE) < end.0
         };
         if let Some((.., end)) = used.iter().find(after) {
-            let message = format!("`{name}` is unloaded at {}, and is in use until {}", s(at), s(*end));
+            let message = format!("`{name}` is unloaded at {}, but is in use until {}", s(at), s(*end));
             found.push(Violation::new(Code::Unload, Place::default().on(gpu.0), message));
         }
         self.unloaded.insert((gpu, model), at);
@@ -101,7 +101,7 @@ impl StreamCheck {
             report(Code::TimeSum, times);
         }
         if one.status == Status::Completed && one.start == one.end {
-            report(Code::WorkLittle, "it ends when it starts, and has its result".to_owned());
+            report(Code::WorkLittle, "it takes no time, but has a result".to_owned());
         }
         let most = instance.models[model].max_batch();
         if one.batch > most {
@@ -109,7 +109,7 @@ impl StreamCheck {
         }
         let tried = self.tasks.get(&one.task).copied().unwrap_or_default();
         if let Some(before) = tried.completed {
-            report(Code::NodeTwice, format!("it has completed at {} before", s(before)));
+            report(Code::NodeTwice, format!("it had already completed at {}", s(before)));
         }
         if one.attempt != tried.attempts + 1 {
             report(Code::Attempt, format!("attempt {} follows attempt {}", one.attempt, tried.attempts));
@@ -121,7 +121,7 @@ impl StreamCheck {
             if let Some(ended) = ended.filter(|ended| one.start.0.saturating_add(TOLERANCE) < ended.0) {
                 report(
                     Code::BeforeInput,
-                    format!("it starts at {}, its input is there at {}", s(one.start), s(ended)),
+                    format!("it starts at {}, but its input is available only at {}", s(one.start), s(ended)),
                 );
             }
         }
@@ -153,7 +153,7 @@ impl StreamCheck {
             };
             if let Some(left) = left.filter(under) {
                 let message = format!(
-                    "it is in use from {} to {}, and its model is unloaded at {}",
+                    "it is in use from {} to {}, but its model is unloaded at {}",
                     s(from),
                     s(until),
                     s(left)
@@ -166,7 +166,7 @@ impl StreamCheck {
             };
             if let Some(&(_, window, end)) = used.iter().find(beside) {
                 let message = format!(
-                    "from {} it uses a GPU that GPUs {window} were used with until {}",
+                    "from {} it uses a GPU that was part of the window {window} until {}",
                     s(from),
                     s(end)
                 );

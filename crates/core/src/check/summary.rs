@@ -57,7 +57,7 @@ fn bound(context: &mut Context<'_>, claims: &Claims, makespan: u64) {
     let slack = TOLERANCE.saturating_add(makespan >> 51) as f64;
     // Every node takes time, so no bound on a run that has any is zero.
     let fault = if !bound.is_finite() || bound < 0.0 || bound == 0.0 && makespan > 0 {
-        Some(format!("lower_bound is {bound} s, which is not a bound"))
+        Some(format!("lower_bound is {bound} s, which cannot be a bound"))
     } else if micros > makespan as f64 + slack {
         let bound = seconds(micros.round() as u64);
         Some(format!("lower_bound is {bound}, above the makespan of {}", seconds(makespan)))
@@ -197,7 +197,7 @@ fn impossible(claims: &Claims, rules: &ClusterClaims) -> Vec<String> {
         sorted.sort_unstable();
         if sorted.iter().zip(0..).any(|(&gpu, place)| gpu != place) {
             let (count, last) = (gpus.len(), gpus.len().saturating_sub(1));
-            faults.push(format!("gpus lists {count} numbers that are not 0 to {last}, each once"));
+            faults.push(format!("gpus lists {count} numbers, but must list 0 to {last} once each"));
         }
     }
     if let Some(per) = claims.gpus_per_server.flatten().filter(|per| !(1..=MOST_GPUS).contains(per)) {

@@ -182,7 +182,7 @@ impl Replay {
             let message = format!("{}, but costs {}", numbers(), seconds(cost.micros));
             context.report(Code::SwitchShort, bring.at(context), message);
         } else if given > cost.micros.saturating_add(TOLERANCE) {
-            let there = if cost.there { "the model was there" } else { "it costs" };
+            let there = if cost.there { "the model was already loaded" } else { "it costs" };
             let message = format!("{}; {there} ({})", numbers(), seconds(cost.micros));
             context.report(Code::SwitchLong, bring.at(context), message);
         }
@@ -207,7 +207,7 @@ impl Replay {
         let lost = context.lost[gpu.index()].iter().any(|&(lost, _)| lost == at);
         if held.len() == before && !lost {
             let name = &context.instance.models[model].name;
-            let message = format!("`{name}` is unloaded at {}, and is not there", s(at));
+            let message = format!("`{name}` is unloaded at {}, but is not loaded there", s(at));
             context.report(Code::Unload, Place::default().on(gpu.0), message);
         }
     }

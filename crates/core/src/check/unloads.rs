@@ -20,7 +20,7 @@ pub(super) fn check(context: &mut Context<'_>) {
         let ends = begun.checked_sub(1).map(|last| uses[last].1);
         if let Some(end) = ends.filter(|end| one.at.0.saturating_add(TOLERANCE) < end.0) {
             let name = &context.instance.models[one.model].name;
-            let message = format!("`{name}` is unloaded at {}, and is in use until {}", s(one.at), s(end));
+            let message = format!("`{name}` is unloaded at {}, but is in use until {}", s(one.at), s(end));
             context.report(Code::Unload, Place::default().on(one.gpu.0), message);
         }
     }

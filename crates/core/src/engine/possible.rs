@@ -17,11 +17,7 @@ impl Engine<'_> {
                 // Results take time: the checker holds every log to that.
                 let members = &self.runs[self.tasks[task].lead].members;
                 let at_once = members.iter().any(|member| member.task == task && member.start >= at);
-                if at_once {
-                    Err(format!("task {} ends in the moment in which it starts", task.0))
-                } else {
-                    Ok(())
-                }
+                if at_once { Err(format!("task {} ends at the instant it starts", task.0)) } else { Ok(()) }
             }
             Event::Abandoned(task) => match self.state_of(task)? {
                 TaskState::Waiting => Err(format!("task {} is abandoned before it was ready", task.0)),
@@ -31,21 +27,23 @@ impl Engine<'_> {
             Event::Released(task) => match self.state_of(task)? {
                 // One that was held may have been given up; and who has been told that it is ready does not hold it.
                 TaskState::Held | TaskState::Ready | TaskState::GivenUp => Ok(()),
-                state => Err(format!("task {} is released and was not held: {state:?}", task.0)),
+                state => Err(format!("task {} is released, but was not held: {state:?}", task.0)),
             },
             Event::Loaded(lead) => {
                 self.is_there(lead)?;
                 let loads = self.loads[lead].is_some();
-                loads.then_some(()).ok_or_else(|| format!("no load that could end goes on at GPU {}", lead.0))
+                loads
+                    .then_some(())
+                    .ok_or_else(|| format!("GPU {} has no load in progress that could end", lead.0))
             }
             // A load that failed may have been cut short before; GPUs that are lost are lost again when a run is taken up.
             Event::LoadFailed(gpu) | Event::LoadDeferred(gpu) | Event::Lost(gpu) | Event::Returned(gpu) => {
                 self.is_there(gpu)
             }
             Event::Withdrawn(request) if self.has_arrived(request)? => Ok(()),
-            Event::Withdrawn(request) => Err(format!("request {} is withdrawn before it came", request.0)),
+            Event::Withdrawn(request) => Err(format!("request {} is withdrawn before it arrived", request.0)),
             Event::Reopened(request) if self.has_arrived(request)? => Ok(()),
-            Event::Reopened(request) => Err(format!("request {} is reopened before it came", request.0)),
+            Event::Reopened(request) => Err(format!("request {} is reopened before it arrived", request.0)),
             Event::Dismissed(model) => self.is_a_model(model),
             Event::Arrived(request) => self.could_arrive(at, request),
             Event::Woken => Ok(()),
@@ -72,10 +70,10 @@ impl Engine<'_> {
 
     fn could_be_now(&self, at: Time) -> Result<(), String> {
         if at < self.now {
-            return Err(format!("time goes back from {} to {at}", self.now));
+            return Err(format!("time goes backwards from {} to {at}", self.now));
         }
         if at.since(Time::ZERO) > Span::from_seconds(MAX_SECONDS) {
-            return Err(format!("no run lasts until {at}"));
+            return Err(format!("{at} is later than any run can last"));
         }
         Ok(())
     }
@@ -88,10 +86,10 @@ impl Engine<'_> {
     fn executes(&self, task: TaskId) -> Result<(), String> {
         match self.state_of(task)? {
             TaskState::Running if self.runs[self.tasks[task].lead].loading => {
-                Err(format!("task {} ends before its model is there", task.0))
+                Err(format!("task {} ends before its model is loaded", task.0))
             }
             TaskState::Running => Ok(()),
-            state => Err(format!("task {} ends and does not run: {state:?}", task.0)),
+            state => Err(format!("task {} ends, but is not running: {state:?}", task.0)),
         }
     }
 
@@ -100,7 +98,7 @@ impl Engine<'_> {
         // By its own fault or its server's.
         let failed = self.tries.get(&task).is_some_and(|tries| tries.made > 0);
         let held = (is_ready && failed).then_some(());
-        held.ok_or_else(|| format!("task {} is held and has not just failed", task.0))
+        held.ok_or_else(|| format!("task {} is held, but has not just failed", task.0))
     }
 
     fn has_arrived(&self, request: RequestId) -> Result<bool, String> {
@@ -113,11 +111,11 @@ impl Engine<'_> {
 
     fn could_arrive(&self, at: Time, request: RequestId) -> Result<(), String> {
         if self.has_arrived(request)? && self.instance.tasks_of(request).next().is_some() {
-            return Err(format!("request {} comes a second time", request.0));
+            return Err(format!("request {} arrives a second time", request.0));
         }
         let due = self.instance.requests[request].arrival;
         if at < due {
-            return Err(format!("request {} comes at {at} and is due at {due}", request.0));
+            return Err(format!("request {} arrives at {at}, but is due at {due}", request.0));
         }
         Ok(())
     }

@@ -36,11 +36,11 @@ impl Cause {
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
-            Cause::Choice => "work that was ready and fitted was left waiting",
-            Cause::TooNarrow => "ready work needed more GPUs in a row",
+            Cause::Choice => "ready work that would have fitted was left waiting",
+            Cause::TooNarrow => "ready work needed more consecutive GPUs",
             Cause::Inputs => "no node was ready: inputs were still being computed",
             Cause::Arrivals => "no node was ready: the next request had not arrived",
-            Cause::Tail => "nothing was left to begin",
+            Cause::Tail => "no work was left to start",
         }
     }
 }

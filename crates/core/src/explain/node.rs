@@ -98,7 +98,7 @@ pub struct NodeStory {
     pub wait: Wait,
     /// Who else waited.
     pub queue: QueuePosition,
-    /// What held its GPUs meanwhile, in order of time; the last ones where there are many.
+    /// What its GPUs were doing meanwhile, in order of time; the last ones where there are many.
     pub held_by: Vec<Holder>,
     /// Holders before those.
     pub holders_left_out: usize,

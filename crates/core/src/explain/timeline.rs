@@ -13,7 +13,7 @@ pub(super) enum What {
     Execution(u32),
     /// The load that an execution waited for, by the execution's number.
     LoadFor(u32),
-    /// A load ahead of any execution, by its number in the log.
+    /// A load before any execution needs it, by its number in the log.
     LoadAhead(u32),
 }
 

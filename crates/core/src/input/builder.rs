@@ -364,7 +364,8 @@ impl ScenarioBuilder {
 
     /// Something is said of the last one of a kind of which there is none yet.
     fn too_early(&mut self, what: &str, kind: &str) {
-        let message = format_args!("`{what}` is about the {kind} that was added last, and there is none yet");
+        let message =
+            format_args!("`{what}` applies to the {kind} that was added last, but none has been added");
         self.faults.add(Code::Missing, 0, &Path::root(), message);
     }
 }

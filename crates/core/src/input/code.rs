@@ -48,7 +48,7 @@ macro_rules! codes {
 
 codes! {
     NotUtf8 "E001" "not UTF-8"
-        "Input files must be UTF-8, with or without a byte-order mark. The position is that of the first invalid byte. Convert the file, for example with `iconv -f latin1 -t utf-8`."
+        "Input files must be UTF-8, with or without a byte-order mark. The position shows the first invalid byte. Convert the file, for example with `iconv -f latin1 -t utf-8`."
     Truncated "E002" "the file ends early"
         "The text stops inside a mapping, a list or a quoted string. The file was probably truncated while it was written or copied: write it again."
     Syntax "E003" "neither JSON nor YAML"
@@ -87,7 +87,7 @@ codes! {
     NoTime "E111" "no execution time"
         "The execution time of a node is the request's `node_execution_times`, else the model's `inference_time_mean`, else its `token_mean / tokens_per_second`. Here none of them is given. The fault is reported once per node, not once per request."
     Batching "E112" "malformed batching"
-        "`batching.slowdown` lists pairs of batch size and slowdown. Sizes are whole numbers from 1 on and must increase. Slowdowns start at 1.0 for size 1, never decrease, and are at most 4000."
+        "`batching.slowdown` lists pairs of batch size and slowdown. Sizes are whole numbers of at least 1 and must increase. Slowdowns start at 1.0 for size 1, never decrease, and are at most 4000."
     NoProfile "E113" "no measured costs"
         "`switch_cost: measured` needs measured load and unload times. A model lacks `unload_time_seconds`, and there is no calibration. Pass `--calibration`, or use `transfer` or `load_time`."
     BadId "E114" "empty id"
@@ -97,7 +97,7 @@ codes! {
     BadServer "E116" "invalid server address or GPUs"
         "An address is `http://host:port` or `https://host:port`, optionally with a path before `/v1`. It has no user, password or query: tokens come from the environment. GPUs are a number or a range. Kinds that hold one model at a time need one entry per model."
     NotApplicable "E117" "setting that does not apply"
-        "A setting has no effect with this policy, mode or kind of run, such as a failure rate in a live run. The run is refused, because whoever set it expects an effect. Remove the setting, or choose the policy, mode or kind of run that uses it."
+        "A setting has no effect with this policy, mode or kind of run, such as a failure rate in a live run. It is an error because it would silently do nothing. Remove the setting, or choose the policy, mode or kind of run that uses it."
 
     NotPositive "E201" "not above zero"
         "The number must be above zero."
@@ -140,7 +140,7 @@ codes! {
     JournalVersion "E521" "journal of another version"
         "Another version of gswarm wrote this journal or service state, in a different format. It is not damaged. Continue with the version that wrote it, or start again in another folder."
     JournalDamaged "E522" "damaged journal"
-        "This journal or service state holds something that gswarm never wrote: a checksum does not match, or SQLite cannot read it. Nothing of it is used. Restore a copy (the file with those of its name that end in `-wal` and `-shm`), or start again in another folder, and check the disk."
+        "This journal or service state holds something that gswarm never wrote: a checksum does not match, or SQLite cannot read it. Nothing in it is used. Restore a copy (the file together with its `-wal` and `-shm` files), or start again in another folder. Check the disk."
 
     OtherKind "E601" "not a file of this kind"
         "The file does not match the KIND of `gswarm import KIND`. The message says what was expected and what the file looks like."
@@ -156,15 +156,15 @@ codes! {
         "After expanding subgraphs, iterations and branches, a workflow may have 10,000 nodes, a file a million links, and an app 64 paths through its branches."
 
     ServerSilent "E701" "server does not answer"
-        "No server that has the model answered within the patience of the run. Start the server, or correct its `url` in the backends file. The message names the address and what was heard from it."
+        "No server that has the model answered within the time of `--server-patience`. Start the server, or correct its `url` in the backends file. The message names the address and the last error."
     ServerStranger "E702" "not a server of this kind"
         "Something answers at the address, but not as a server of the given `kind` does. Another program may use the port. Correct `kind` or `url`."
     ModelNotListed "E703" "model unknown to its server"
         "The server does not list the model. Give the name that the server uses with `as`, or start the server with the model."
     NoSleep "E704" "server without sleep endpoints"
         "gswarm loads and unloads the models of this kind of server by waking them and putting them to sleep, and the server has no such endpoints. Start vLLM with `VLLM_SERVER_DEV_MODE=1` and `--enable-sleep-mode`, SGLang with `--enable-memory-saver`."
-    SleepOff "E705" "server keeps its memory asleep"
-        "The server has the sleep endpoints, but sleep mode is off: it says that it sleeps and frees nothing. Models that share its GPUs would not fit. Start vLLM with `--enable-sleep-mode`, SGLang with `--enable-memory-saver`."
+    SleepOff "E705" "server keeps its memory while asleep"
+        "The server has the sleep endpoints, but sleep mode is off: it reports that it sleeps, but frees nothing. Models that share its GPUs would not fit. Start vLLM with `--enable-sleep-mode`, SGLang with `--enable-memory-saver`."
 
     UnknownField "W401" "unknown field"
         "The field is unknown and was ignored. If it looks like a typing error, the hint names the most similar field."

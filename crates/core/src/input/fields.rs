@@ -292,7 +292,12 @@ impl<'t, 'p> Slot<'t, 'p> {
 /// A number that has no fraction.
 pub(super) fn whole(value: f64, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Option<f64> {
     if value.fract() != 0.0 {
-        faults.add(Code::NotWhole, item.at(), path, format_args!("{} is not whole", Shown(item.text())));
+        faults.add(
+            Code::NotWhole,
+            item.at(),
+            path,
+            format_args!("{} is not a whole number", Shown(item.text())),
+        );
         return None;
     }
     Some(value)
@@ -365,7 +370,7 @@ fn in_unit(value: f64, limits: NumberRange) -> String {
     let give = limits.unit.trim_start();
     match unit {
         Some((_, unit)) if limits.unit != " GB/s" => format!("give {give}; if it is in {unit}, divide it"),
-        _ => format!("give {give}, and fewer"),
+        _ => format!("give fewer {give}"),
     }
 }
 

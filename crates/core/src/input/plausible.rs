@@ -141,8 +141,8 @@ fn deviations(model: &ModelSpec, path: &Path<'_>, faults: &mut Faults) {
     ];
     for (field, given, used, needs) in unused {
         if given.is_some_and(|given| given > 0.0) && !used {
-            let message = format_args!("`{field}` of model `{}` is not used", Shown(&model.id));
-            let hint = Some(format!("it needs {needs}; remove it otherwise"));
+            let message = format_args!("`{field}` of model `{}` has no effect", Shown(&model.id));
+            let hint = Some(format!("it needs {needs}; otherwise remove it"));
             faults.add_hinted(Code::UnusedDeviation, 0, &path.key(field, 0), message, hint);
         }
     }

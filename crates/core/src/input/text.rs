@@ -149,7 +149,7 @@ fn flow_yaml<'a>(source: &'a str, json: TextFault, faults: &mut Vec<TextFault>) 
 
 /// More follows a complete JSON value: YAML may still make sense of it, such as a comment at the end.
 fn several<'a>(source: &'a str, at: usize, faults: &mut Vec<TextFault>) -> Option<Tree<'a>> {
-    let message = "something follows the end of the document".to_owned();
+    let message = "unexpected text after the end of the document".to_owned();
     flow_yaml(source, TextFault::new(Code::SeveralDocuments, at, message), faults)
 }
 

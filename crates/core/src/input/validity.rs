@@ -303,7 +303,7 @@ impl Untimed {
         };
         let others = match self.requests {
             1 => format!("requests[{}] gives none either", self.first),
-            count => format!("{count} requests give none either, requests[{}] first", self.first),
+            count => format!("{count} requests give none either, starting with requests[{}]", self.first),
         };
         let root = Path::root();
         let workflows = root.key("workflows", at);

@@ -44,7 +44,7 @@ fn read_all(bytes: &[u8], reader: &mut Reader) -> ParquetResult<()> {
     let known = file.metadata().file_metadata().key_value_metadata();
     let value = |key: &str| known?.iter().find(|one| one.key == key)?.value.as_deref();
     if !value(CHECKSUM).is_some_and(|checksum| is_whole(bytes, checksum)) {
-        let message = format!("the file is damaged: it does not fit its checksum `{CHECKSUM}`");
+        let message = format!("the file is damaged: it does not match its checksum `{CHECKSUM}`");
         reader.fault(ViolationCode::File, 1, message);
         return Ok(());
     }

@@ -164,7 +164,8 @@ fn merge<T: PartialEq + Display + Copy>(
 /// As [`merge`] where the log's `None` is a statement too.
 fn merge_said(field: &str, log: Option<u32>, spec: Option<u32>, notes: &mut Vec<String>) -> Option<u32> {
     if log.is_none() && spec.is_some() {
-        notes.push(format!("{field}: the run was made with one server, the configuration gives a size"));
+        notes
+            .push(format!("{field}: the run used a single server, but the configuration sets a server size"));
         return None;
     }
     merge(field, log, spec, notes)

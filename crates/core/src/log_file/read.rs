@@ -242,8 +242,9 @@ impl Reader {
             && !self.log.faults.iter().any(|fault| fault.code == ViolationCode::Schema)
             && let Some(name) = traits.into_iter().find(|&name| summary.contains_key(name))
         {
-            let message =
-                format!("the log has no `schema`, and its summary has `{name}` as those with one do");
+            let message = format!(
+                "the log has no `schema`, but its summary has `{name}`, which only logs with a schema have"
+            );
             self.fault(ViolationCode::Schema, 1, message);
         }
         let per_server = summary.contains_key("gpus_per_server");

@@ -278,14 +278,14 @@ fn resolve_run(
 ) -> Result<(TaskId, Gpus), String> {
     let task = find(instance, requests, request, node)?;
     if seen.placed[task.index()] {
-        return Err(format!("{request}/{node} is in the plan twice"));
+        return Err(format!("{request}/{node} appears twice in the plan"));
     }
     let gpus = window(instance, instance.model_of(task), gpu_ids, &format!("{request}/{node}"))?;
     // An input that is not there at all is a fault of its own.
     let comes_later = |before: &TaskId| seen.anywhere[before.index()] && !seen.placed[before.index()];
     match instance.predecessors(task).find(comes_later) {
         Some(before) => {
-            Err(format!("{request}/{node} stands before its input {}", instance.task_name(before)))
+            Err(format!("{request}/{node} comes before its input {}", instance.task_name(before)))
         }
         None => Ok((task, gpus)),
     }

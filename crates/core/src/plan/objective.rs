@@ -37,7 +37,8 @@ impl PlanObjective {
             let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
             let name = if name.trim() == FORMER_MEAN { "mean" } else { name.trim() };
             let known = TERMS.iter().position(|&term| term == name);
-            let at = known.ok_or_else(|| format!("no term `{name}`: there are {}", TERMS.join(", ")))?;
+            let at =
+                known.ok_or_else(|| format!("unknown term `{name}`: use one of {}", TERMS.join(", ")))?;
             let weight = weight.trim().parse::<f64>().ok().filter(|weight| (0.0..=1e9).contains(weight));
             let weight = weight.ok_or_else(|| format!("give `{name}` a weight from 0 to 1e9"))?;
             if weights[at].replace(weight).is_some() {

@@ -18,7 +18,7 @@ use crate::time::{Span, Time};
 pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "planned",
     OFFLINE,
-    "the shortest makespan that a search finds, with a bound on what is left; for any batch",
+    "search for the shortest makespan, with a lower bound; for any batch",
 );
 
 params! {

@@ -27,7 +27,7 @@ pub struct ModelMetrics {
     pub cold_loads: u64,
 }
 
-/// The models that were put in place ahead of any execution, with nothing to make room for: what a static run loads before
+/// The models that were put in place before any execution needs it, with nothing to make room for: what a static run loads before
 /// it serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeploymentMetrics {
@@ -42,7 +42,7 @@ pub struct DeploymentMetrics {
 }
 
 /// Said beside the gap once a GPU was lost.
-const BOUND_NOTE: &str = "the bound takes the lost GPUs as there throughout";
+const BOUND_NOTE: &str = "the bound assumes that no GPU was lost";
 
 /// What a run came to. Each figure is defined in `docs/metrics.md`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ pub struct Metrics {
     pub total_switch_time: Span,
     /// Length of all loads, each on all its GPUs / (GPUs x makespan).
     pub switch_overhead: f64,
-    /// The loads that put models in place ahead of any execution, where there were any.
+    /// The loads that put models in place before any execution needs it, where there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<DeploymentMetrics>,
     /// What a lower bound beside these figures leaves out, where it does.

@@ -25,7 +25,7 @@ use rand_chacha::ChaCha8Rng;
 without_params!(
     "balanced",
     OFFLINE,
-    "even use of all GPUs: completion time plus a penalty for what a GPU has done; for shared hardware",
+    "even use of all GPUs: completion time plus a penalty for a GPU's past work; for shared hardware",
     |instance, context| Pools::new(instance, true, |pool| Balanced::new(instance, context.seed, pool))
 );
 

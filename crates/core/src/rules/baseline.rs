@@ -1,7 +1,7 @@
 //! `baseline`: what Ray and plain queues do.
 //!
 //! Optimises nothing: first come, first served. At each event every ready task that fits now is started, in the order in
-//! which tasks became ready (higher priority first); one that does not fit is passed over. A GPU that holds the model is
+//! which tasks became ready (higher priority first); one that does not fit is skipped. A GPU that holds the model is
 //! preferred, then an empty one, then a running batch with room, then the GPU that is idle longest; several GPUs must be
 //! consecutive. Executions that end at the same instant are taken one after the other, as such a queue does: the first
 //! GPU to fall free is given away before the second is looked at.

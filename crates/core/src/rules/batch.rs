@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 without_params!(
     "batch",
     OFFLINE,
-    "whole batches of one model kept together, idle GPUs steal; for many requests of few workflows",
+    "keeps whole batches of one model together; idle GPUs steal work; for many requests of few workflows",
     |instance, _| Lists::of(instance, &plan_batches(instance).placed).stealing().preloading()
 );
 

@@ -25,7 +25,7 @@ use crate::instance::{Instance, Residency};
 without_params!(
     "static",
     BOTH,
-    "no switches at all: a permanent deployment for the pattern of the requests; when memory holds all models",
+    "no switches: a permanent deployment that suits the mix of requests; when memory holds all models",
     with_residency(Residency::Memory),
     |instance, _| Static::new(instance)
 );

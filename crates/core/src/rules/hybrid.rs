@@ -23,7 +23,7 @@ use crate::time::{Span, Time};
 without_params!(
     "hybrid",
     OFFLINE,
-    "batches prepared ahead, executed as things come; for batches whose times are roughly known",
+    "batches planned ahead, run as GPUs become free; for batches whose times are roughly known",
     |instance, _| Hybrid::new(instance)
 );
 

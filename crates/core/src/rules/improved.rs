@@ -19,7 +19,7 @@ use crate::instance::Instance;
 without_params!(
     "improved",
     BOTH,
-    "the model whose ready batch is worth a switch most, whenever GPUs fall free; for changing backlogs",
+    "loads the model whose ready batch gains most whenever GPUs become free; for changing backlogs",
     |instance, _| Improved::new(instance)
 );
 

@@ -17,7 +17,7 @@ use crate::instance::Instance;
 without_params!(
     "lru",
     BOTH,
-    "strictly in order of arrival, least recently used model evicted, as Ollama and llama-swap do; a yardstick",
+    "strictly in order of arrival, evicting the least recently used model, as Ollama and llama-swap do; a yardstick",
     yardstick(),
     |instance, _| Lru::new(instance)
 );

@@ -1,7 +1,8 @@
 //! `online`: a cost for every task and GPU, for streams.
 //!
 //! Optimises waiting, switching and balance together. Ready tasks go first come, first served (higher priority first), and
-//! one that does not fit is passed over. Each looks for the GPUs with the least alpha x wait + beta x switch + gamma x future impact + delta x load:
+//! one that does not fit is skipped. Each looks for the GPUs with the least alpha x wait + beta x switch + gamma x
+//! future impact + delta x load:
 //!
 //! - wait: until the GPUs are free.
 //! - switch: what bringing the model over takes.
@@ -32,7 +33,7 @@ use std::collections::VecDeque;
 pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "online",
     BOTH,
-    "waiting, switching, future use and load in one cost, with work stealing; for streams",
+    "one cost for waiting, switching, future use and load, with work stealing; for streams",
 );
 
 params! {

@@ -86,9 +86,9 @@ impl Display for ParamKind {
             ParamKind::Number { min, max: Some(max) } => write!(f, "a number from {min} to {max}"),
             ParamKind::Number { min: 0.0, max: None } => write!(f, "a number of zero or more"),
             ParamKind::Number { min, max: None } => write!(f, "a number of {min} or more"),
-            ParamKind::Integer { min: 0, max: u64::MAX } => write!(f, "a whole number from 0 on"),
+            ParamKind::Integer { min: 0, max: u64::MAX } => write!(f, "a whole number of zero or more"),
             ParamKind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
-            ParamKind::Seconds => write!(f, "a number of seconds from 0 on"),
+            ParamKind::Seconds => write!(f, "a number of seconds, zero or more"),
             ParamKind::Choice { names } => write!(f, "one of {}", names.join(", ")),
             ParamKind::Target => write!(f, "mean, p50, p95 or p99 and a time, as in p99=60s"),
         }

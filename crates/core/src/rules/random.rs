@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 without_params!(
     "random",
     BOTH,
-    "each task to any GPUs by a seeded draw; a yardstick",
+    "each task on random GPUs (seeded); a yardstick",
     yardstick(),
     |instance, context| {
         let mut rng = ChaCha8Rng::seed_from_u64(context.seed);

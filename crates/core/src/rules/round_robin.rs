@@ -6,7 +6,7 @@ use super::yardsticks::assign;
 without_params!(
     "round_robin",
     BOTH,
-    "each task to the next GPUs in turn; a yardstick",
+    "each task on the next GPUs in turn; a yardstick",
     yardstick(),
     |instance, _| {
         let mut turns = 0..;

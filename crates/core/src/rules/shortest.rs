@@ -2,7 +2,7 @@
 //!
 //! Optimises mean latency as the textbook does, and knows nothing of switching. At each event every ready task that fits is
 //! started, those of the request with the least work left first (execution time x GPUs of its unfinished tasks; higher
-//! priority first); one that does not fit is passed over. GPUs are chosen as by `baseline`.
+//! priority first); one that does not fit is skipped. GPUs are chosen as by `baseline`.
 //!
 //! Cost: O(log n + nodes of the request) per task and O(models) per event.
 
@@ -16,7 +16,7 @@ use crate::instance::Instance;
 without_params!(
     "srpt",
     BOTH,
-    "the request with the least work left first, whatever switching costs; a yardstick",
+    "the request with the least work left first, regardless of switching costs; a yardstick",
     yardstick(),
     |instance, _| Shortest::new(instance)
 );

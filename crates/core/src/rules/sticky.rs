@@ -18,7 +18,7 @@ use crate::instance::Instance;
 without_params!(
     "sticky",
     BOTH,
-    "every GPU keeps its model while it has work, whoever waits; a yardstick",
+    "every GPU keeps its model while it has work, no matter what else waits; a yardstick",
     yardstick(),
     |instance, _| Pools::new(instance, false, |_| Sticky::new(instance))
 );

@@ -50,7 +50,7 @@ pub struct SizeQuestion<'a> {
     pub seed: u64,
     /// What has to be kept, all of it.
     pub targets: &'a [Target],
-    /// No more GPUs than this.
+    /// Largest number of GPUs to consider.
     pub max_gpus: u32,
 }
 

@@ -83,8 +83,8 @@ impl AdviceReport {
                 let policy = self.policy.as_ref().map(policy_title).unwrap_or_default();
                 format!("{} under {policy}: {limits}", gpus(count))
             }
-            ("below_floor", _) => format!("No number of GPUs gives a {limits}"),
-            _ => format!("No number of GPUs that was tried gives a {limits}"),
+            ("below_floor", _) => format!("No number of GPUs meets a {limits}"),
+            _ => format!("No number of GPUs that was tried meets a {limits}"),
         }
     }
 
@@ -169,12 +169,12 @@ impl AdviceReport {
                 "1" => "one GPU".to_owned(),
                 many => format!("{many} GPUs"),
             };
-            all.push(format!("All of this is with {what} lost when the measurement begins."));
+            all.push(format!("These figures are with {what} lost at the start of the measurement."));
         }
         if let Some(cost) = &self.cost {
             let each = cost.per_thousand_requests;
-            let each = each.map_or(String::new(), |each| format!(", {each:.2} for a thousand requests"));
-            all.push(format!("It costs {:.2} an hour{each}.", cost.per_hour));
+            let each = each.map_or(String::new(), |each| format!(", {each:.2} per thousand requests"));
+            all.push(format!("It costs {:.2} per hour{each}.", cost.per_hour));
         }
         if let Some(meets) = self.static_meets {
             let does = if meets { "meets the target too" } else { "does not meet the target" };
@@ -187,16 +187,17 @@ impl AdviceReport {
     fn load_sentence(&self) -> Option<String> {
         let (load, spread) = self.load_gpus.zip(self.load_plus_minus)?;
         let told = format!(
-            "The traffic keeps {load:.1} GPUs busy, +- {spread:.1} by {} requests",
+            "The traffic keeps {load:.1} GPUs busy, +- {spread:.1} (from {} requests)",
             self.given_requests
         );
         let others = self.known_low.zip(self.known_high).filter(|(low, high)| low < high);
         let others = others.map_or(String::new(), |(low, high)| {
-            format!(": as many other requests of the same traffic would ask for {low} to {high} GPUs")
+            format!(": with another sample of this size, the answer would be {low} to {high} GPUs")
         });
         let enough = self.requests_for_one_gpu.filter(|_| spread > 1.0);
-        let enough =
-            enough.map_or(String::new(), |enough| format!(" About {enough} tell the load to one GPU."));
+        let enough = enough.map_or(String::new(), |enough| {
+            format!(" About {enough} requests would determine the load to within one GPU.")
+        });
         Some(format!("{told}{others}.{enough}"))
     }
 

@@ -111,7 +111,7 @@ impl FromStr for Target {
         };
         let measure = Measure::of_name(name.trim()).ok_or_else(usage)?;
         if measure == Measure::Makespan && workflow.is_some() {
-            return Err("a makespan is of all requests; leave the workflow out".to_owned());
+            return Err("a makespan covers all requests: omit the workflow".to_owned());
         }
         let at_most = match measure {
             Measure::Deadline => kept_share(limit.trim()).map(|kept| 1.0 - kept),

@@ -251,7 +251,7 @@ fn deployment_loads_are_told_apart() {
 #[test]
 fn the_bound_is_said_not_to_know_of_lost_gpus() {
     let (instance, mut log) = simple();
-    let note = "(the bound takes the lost GPUs as there throughout)";
+    let note = "(the bound assumes that no GPU was lost)";
     let text = |log: &ExecutionLog| {
         report::render_text(&report::metrics(&instance, log), Some(&summary(&instance, log)))
     };

@@ -18,7 +18,7 @@ const LONGEST_LINE: usize = 64 << 20;
 pub(super) fn is_whole(reason: &str) -> Result<(), BackendError> {
     if BROKEN_OFF.contains(&reason) {
         return Err(BackendError::Failed(format!(
-            "the server broke the answer off (finish_reason `{reason}`)"
+            "the server cut off the answer (finish_reason `{reason}`)"
         )));
     }
     Ok(())
@@ -164,10 +164,10 @@ impl<'e> EventStream<'e> {
         let (line, mut out) = (std::mem::take(&mut self.line), Vec::new());
         self.take(&line, &mut out)?;
         if !self.is_ended {
-            return Err(BackendError::Failed("the answer ended before its end".to_owned()));
+            return Err(BackendError::Failed("the answer ended early".to_owned()));
         }
         if self.wants_usage && !self.has_usage {
-            return Err(BackendError::Failed("the answer lacks the usage that was asked for".to_owned()));
+            return Err(BackendError::Failed("the answer lacks the requested `usage`".to_owned()));
         }
         Ok(out)
     }

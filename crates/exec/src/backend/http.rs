@@ -147,7 +147,7 @@ impl Http {
     /// Passes a request on as it is, and whatever is answered back as it comes.
     async fn pass_raw(&self, raw: &RawCall, relay: &mut Relay) -> Result<ForwardResult, BackendError> {
         let method = Method::from_bytes(raw.method.as_bytes())
-            .map_err(|_| BackendError::Refused(format!("`{}` is no method", raw.method)))?;
+            .map_err(|_| BackendError::Refused(format!("`{}` is not an HTTP method", raw.method)))?;
         let mut request = self.client.request(method, format!("{}{}", self.base, raw.path));
         if let Some(kind) = &raw.content_type {
             request = request.header(CONTENT_TYPE, kind);

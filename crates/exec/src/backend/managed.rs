@@ -105,7 +105,7 @@ impl<A: Api + 'static> Managed<A> {
         let served = &self.served[replica.model.index()];
         let open = Arc::clone(&self.gate).read_owned().await;
         if self.epoch.load(Ordering::SeqCst) != attempt.epoch {
-            return Err(BackendError::Gone("the server was taken out meanwhile".to_owned()));
+            return Err(BackendError::Gone("the server left rotation meanwhile".to_owned()));
         }
         if !self.api.places() {
             attempt.claims.add(&served.name);
@@ -175,7 +175,8 @@ impl<A: Api + 'static> Managed<A> {
                 }
                 // Nothing brings it any more: it is not there and not on its way.
                 (ModelState::There, ModelState::Absent) if since.elapsed() > SETS_OUT => {
-                    let why = format!("`{handle}` did not come, though the server agreed to load it");
+                    let why =
+                        format!("the server accepted the load of `{handle}`, but the model did not appear");
                     return Err(BackendError::Failed(why));
                 }
                 (ModelState::Absent, ModelState::There | ModelState::Broken(_))
@@ -207,9 +208,10 @@ impl<A: Api + 'static> Managed<A> {
         let said = error.to_string();
         let others = self.held_beside(replica);
         let gb = self.served[replica.model.index()].memory_gb;
-        let why = format!("it takes {gb} GB by the configuration, on {} GPU: {said}", replica.gpus.count);
+        let why =
+            format!("it needs {gb} GB according to the configuration, on {} GPU: {said}", replica.gpus.count);
         if others {
-            return BackendError::Failed(format!("no room beside the other models: {why}"));
+            return BackendError::Failed(format!("no room next to the other models: {why}"));
         }
         // It may be alive after all.
         if locked(&self.dead).is_some() {

@@ -50,7 +50,7 @@ pub enum BackendError {
     TimedOut(f64),
     /// The server is at fault, and answers: it is overloaded, failed inside, or is not the one that it should be. Whoever asked
     /// waits for it, and has not failed.
-    #[error("the server is unwell: {0}")]
+    #[error("the server is unhealthy: {0}")]
     Unwell(String),
     /// One of several servers has crashed under a call, and the others go on.
     #[error("its server has crashed: {0}")]
@@ -65,7 +65,7 @@ pub enum BackendError {
     #[error("the model does not fit: {0}")]
     DoesNotFit(String),
     /// The server cannot be used for the model as it is configured: another try would end in the same way.
-    #[error("the server cannot be used as it is configured: {0}")]
+    #[error("the server's configuration is unusable: {0}")]
     Unusable(String),
 }
 
@@ -127,7 +127,7 @@ async fn forward_as_calls<B: Backend + ?Sized>(
     relay: &mut Relay,
 ) -> Result<(), BackendError> {
     if forward.raw.is_some() {
-        let why = "the model's server has no interface that requests could be passed on to";
+        let why = "the model's server has no API to forward requests to";
         return Err(BackendError::Refused(why.to_owned()));
     }
     let mut answers = Vec::new();

@@ -70,7 +70,7 @@ impl Preflight {
         // Files have a little more than weights.
         if gb > 1.05 * model.memory_gb + 0.05 {
             let what = format!(
-                "`{}` takes {gb:.1} GB there, and {} GB by the configuration",
+                "`{}` takes {gb:.1} GB on the server, but {} GB in the configuration",
                 model.name, model.memory_gb
             );
             self.add(Code::LargerOnServer, what, "correct `memory_gb`");

@@ -147,9 +147,10 @@ impl Guarded {
         grace: Duration,
     ) -> Result<Guarded, String> {
         let Some(program) = words.first() else { return Err("there is no program to start".to_owned()) };
-        let file = crate::store::private_file(output)
-            .and_then(|file| Ok((file.try_clone()?, file)))
-            .map_err(|error| format!("the output of {program} cannot go to {}: {error}", output.display()))?;
+        let file =
+            crate::store::private_file(output).and_then(|file| Ok((file.try_clone()?, file))).map_err(
+                |error| format!("cannot write the output of {program} to {}: {error}", output.display()),
+            )?;
         let (tenths, mark) = ((grace.as_millis() / 100).to_string(), mark());
         let mut command = Command::new("/bin/sh");
         command.args(["-c", GUARD, "gswarm-guard", &tenths, &mark]).args(words).env_clear();

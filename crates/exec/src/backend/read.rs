@@ -272,7 +272,7 @@ fn address(slot: &Slot<'_, '_>, faults: &mut Faults) -> Option<String> {
             faults.add_hinted(Code::BadServer, at, &slot.path, message, Some(hint));
             return None;
         }
-        Ok(url) if url.query().is_some() || url.fragment().is_some() => "has a query in it".to_owned(),
+        Ok(url) if url.query().is_some() || url.fragment().is_some() => "has a query".to_owned(),
         Ok(_) => return Some(text.trim_end_matches('/').to_owned()),
     };
     let at = slot.item.map_or(slot.path.at, Item::at);

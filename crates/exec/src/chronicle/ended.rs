@@ -127,7 +127,7 @@ impl Ended {
             nodes.filter_map(|node| Some((node, ran.get(&node)?))).max_by_key(|(_, one)| one.end)
         };
         let mut parts = [Span::ZERO; 3];
-        let mut most = (Span::ZERO, "what ran for it is no longer kept".to_owned());
+        let mut most = (Span::ZERO, "its executions are no longer kept".to_owned());
         let mut next = last_of(&mut (0..workflow.nodes.len() as u32));
         while let Some((node, one)) = next {
             let before = last_of(&mut workflow.predecessors(node).iter().copied());

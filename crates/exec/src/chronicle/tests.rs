@@ -108,7 +108,7 @@ fn slow_requests_say_what_cost_them_most() {
     );
     assert_eq!((slow[0].waiting, slow[0].loading, slow[0].executing), (3.0, 2.0, 1.0));
     assert_eq!((slow[0].arrived, slow[0].why.as_str()), (0.0, "n waited 3.0 s for GPUs"));
-    assert_eq!(slow[1].why, "what ran for it is no longer kept");
+    assert_eq!(slow[1].why, "its executions are no longer kept");
     assert_eq!(slow[2].why, "n executed for 1.0 s (m)");
     let by = chronicle.by_workflow(&instance);
     assert_eq!((by.len(), by[0].completed, by[0].mean, by[0].p50), (1, 3, 3.0, 2.0));

@@ -487,8 +487,8 @@ impl<'i, B: Book> Machine<'i, B> {
         match done {
             GpuDone::Loaded(replica) => format!("{} was loaded", of(replica)),
             GpuDone::LoadFailed(replica) => format!("{} could not be loaded", of(replica)),
-            GpuDone::Unloaded(replica) => format!("{} was taken off", of(replica)),
-            GpuDone::UnloadFailed(replica) => format!("{} could not be taken off", of(replica)),
+            GpuDone::Unloaded(replica) => format!("{} was unloaded", of(replica)),
+            GpuDone::UnloadFailed(replica) => format!("{} could not be unloaded", of(replica)),
             GpuDone::Called(_, replica) => format!("{} was called", of(replica)),
         }
     }
@@ -496,7 +496,7 @@ impl<'i, B: Book> Machine<'i, B> {
     /// A server has left rotation: its GPUs are out until it answers, asked for the first time after a pause.
     fn is_out(&mut self, member: usize, why: &str, pause: Span) {
         let Some(out) = self.acts.fleet().members().get(member) else { return };
-        tracing::warn!("{} is out: {why}", out.name);
+        tracing::warn!("{} left rotation: {why}", out.name);
         self.book.backend(&out.name, Some(why));
         let gpus = out.gpus;
         self.servers.leaves(member, self.clock.now(), why);
@@ -520,7 +520,7 @@ impl<'i, B: Book> Machine<'i, B> {
         if let Some(member) = members.iter().position(|member| overlap(member.gpus, gpus))
             && self.servers.health(member).is_broken()
         {
-            self.is_out(member, "it would not unload a model", self.pauses.shortest());
+            self.is_out(member, "it did not unload a model", self.pauses.shortest());
         }
     }
 }

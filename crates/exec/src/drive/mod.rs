@@ -32,7 +32,7 @@ pub struct Patience {
     pub load_grace: Span,
     /// The pause after a first failure; each further one doubles it.
     pub backoff: Span,
-    /// How long a request waits for servers that are unwell. A run with no server left ends after that, to be resumed.
+    /// How long a request waits for unhealthy servers. A run with no server left ends after that, to be resumed.
     pub for_servers: Span,
 }
 

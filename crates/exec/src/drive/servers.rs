@@ -1,5 +1,5 @@
-//! What a run knows of its servers: the health of each, who waits for which, and for how long. A request waits for servers
-//! that are unwell for one patience, however many wait with it and however many servers there are.
+//! What a run knows of its servers: the health of each, who waits for which, and for how long. A request waits for
+//! unhealthy servers for one patience, however many wait with it and however many servers there are.
 
 use super::acts::LONGEST_PAUSE;
 use super::machine::{Book, Happening, Machine};

@@ -26,7 +26,7 @@ pub(crate) fn decide_again(
 ) -> Result<(), JournalError> {
     // It may have been made when nothing happened but that the policy was woken, which is not written down.
     engine.handle(at, Event::Woken);
-    let damaged = |why| JournalError::Damaged(format!("a decision cannot be made again: {why}"));
+    let damaged = |why| JournalError::Damaged(format!("a decision cannot be replayed: {why}"));
     engine.apply(decision).map_err(damaged)
 }
 

@@ -89,7 +89,7 @@ impl Bridge {
         &self,
         asked: impl Future<Output = Result<Value, BackendError>>,
     ) -> Result<Value, BackendError> {
-        let late = |_| BackendError::Gone("the bridge to Ray does not finish starting".to_owned());
+        let late = |_| BackendError::Gone("the bridge to Ray did not finish starting".to_owned());
         tokio::time::timeout(STARTS, asked).await.map_err(late)?
     }
 
@@ -149,7 +149,7 @@ impl Drop for Asking<'_> {
 /// What an answer says: a value, or what went wrong and what can be done about it.
 fn understood(mut answer: Value) -> Result<Value, BackendError> {
     let Some(error) = answer.get("err") else { return Ok(answer["ok"].take()) };
-    let why = error["why"].as_str().unwrap_or("it does not say why").to_owned();
+    let why = error["why"].as_str().unwrap_or("it gives no reason").to_owned();
     Err(match error["kind"].as_str() {
         Some("gone") => BackendError::Gone(why),
         Some("refused") => BackendError::Refused(why),
@@ -175,7 +175,7 @@ impl Line {
         let mut child = command.spawn().map_err(|error| format!("cannot start {python}: {error}"))?;
         let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(input), Some(output), Some(errors)) = (input, output, errors) else {
-            return Err(format!("cannot speak with {python}"));
+            return Err(format!("cannot communicate with {python}"));
         };
         let (orders, to_write) = mpsc::unbounded_channel();
         let waiting: Waiting = Arc::new(Mutex::new(Some(FxHashMap::default())));

@@ -33,7 +33,7 @@ pub struct Accepted {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Too many are open.
-    #[error("{open} requests are open, the maximum; try again later")]
+    #[error("{open} requests are open, which is the maximum; try again later")]
     Full {
         /// How many are.
         open: usize,
@@ -46,7 +46,7 @@ pub enum Refusal {
     Taken,
     /// This caller has as many open as there is room for, beside what others may need.
     #[error(
-        "{mine} requests of this caller are open, and the rest of the room is for others; try again later"
+        "{mine} requests of this caller are open, and the remaining places are for others; try again later"
     )]
     Share {
         /// How many.

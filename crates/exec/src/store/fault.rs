@@ -32,13 +32,13 @@ pub enum JournalError {
         why: String,
     },
     /// Its folder cannot be used.
-    #[error("it cannot be kept there: {0}")]
+    #[error("it cannot be stored there: {0}")]
     Folder(std::io::Error),
     /// What it holds was never written, or cannot be read.
     #[error("{code}: the journal is damaged: {0}", code = Code::JournalDamaged)]
     Damaged(String),
     /// It was deleted or moved while it was used: what is written there would be lost.
-    #[error("{} was deleted, moved or replaced while it was used", .0.display())]
+    #[error("{} was deleted, moved or replaced while in use", .0.display())]
     Gone(PathBuf),
 }
 

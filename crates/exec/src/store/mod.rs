@@ -53,7 +53,7 @@ pub(crate) fn open(path: &Path, lock: &File, durability: Durability) -> Result<C
         && head[18..].iter().any(|&one| one > 2)
     {
         // SQLite would take it for one that it may not write.
-        return Err(JournalError::Damaged("it is of another version of SQLite".to_owned()));
+        return Err(JournalError::Damaged("another version of SQLite wrote it".to_owned()));
     }
     drop(file);
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -109,7 +109,7 @@ pub(crate) fn check(db: &Connection, schema: &str) -> Result<(), JournalError> {
     let intended = Connection::open_in_memory()?;
     intended.execute_batch(schema)?;
     if tables(db)? != tables(&intended)? {
-        return Err(JournalError::Damaged("its tables are not those that were made".to_owned()));
+        return Err(JournalError::Damaged("its tables were changed".to_owned()));
     }
     Ok(())
 }
@@ -126,7 +126,7 @@ pub(crate) fn check_rows(db: &Connection, table: &str, columns: &str) -> Result<
     let wrong: i64 = db.query_row(&sql, [], |row| row.get(0))?;
     if wrong > 0 {
         let rows = if wrong == 1 { "row" } else { "rows" };
-        let why = format!("{wrong} {rows} of `{table}` do not fit their checksums");
+        let why = format!("{wrong} {rows} of `{table}` do not match their checksums");
         return Err(JournalError::Damaged(why));
     }
     Ok(())

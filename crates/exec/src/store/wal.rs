@@ -37,7 +37,7 @@ pub(super) fn check_frames(path: &Path, trusts_index: bool) -> Result<(), Journa
     let index = trusts_index.then(|| committed(path, &found)).flatten();
     if found.broken || index.is_some_and(|committed| committed > found.committed) {
         return Err(JournalError::Damaged(
-            "its log of recent writes (the file that ends in -wal) is damaged: some are lost".to_owned(),
+            "its -wal file of recent writes is damaged: some writes are lost".to_owned(),
         ));
     }
     Ok(())

@@ -83,7 +83,7 @@ pub struct RequestRecord {
     /// Whether it ended after its deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_missed: Option<bool>,
-    /// What its nodes wrote.
+    /// Outputs of its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub outputs: Option<Map<String, Value>>,

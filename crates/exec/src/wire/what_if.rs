@@ -28,7 +28,7 @@ pub struct WhatIf {
     pub as_it_is: WhatIfOutcome,
     /// With the changes.
     pub what_if: WhatIfOutcome,
-    /// What was assumed, in sentences.
+    /// Assumptions, in sentences.
     pub assumed: Vec<String>,
 }
 

@@ -422,7 +422,7 @@ async fn the_queue_says_who_waits_and_why() {
     let queue = running.client.ask(|standing| standing.queue(0, 5)).await.unwrap();
     assert_eq!((queue.open, queue.requests.len()), (12, 5));
     let last = &queue.requests[0].nodes[3];
-    assert_eq!(last.why.as_deref(), Some("it needs what paint, paint2 will write"));
+    assert_eq!(last.why.as_deref(), Some("it needs the output of paint, paint2"));
     let one = running.client.ask(|standing| standing.request("r11")).await.unwrap().unwrap();
     assert_eq!(one.request_id, "r11");
     let gpus = running.client.ask(|standing| standing.gpus()).await.unwrap();

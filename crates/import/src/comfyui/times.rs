@@ -54,7 +54,7 @@ pub fn of(flow: &Flow<'_>, node: usize, run: &Run, gb: f64, notes: &mut Notes) -
         Part::Diffusion | Part::Attached | Part::Plan => {
             let steps = steps(flow, node);
             if steps.is_none() {
-                notes.say_of("Samplers without a number of steps, assumed to take 20", class);
+                notes.say_of("Samplers without a number of steps are assumed to take 20", class);
             }
             let steps = steps.unwrap_or(20.0);
             config.insert("steps".to_owned(), shown_number(steps));
@@ -66,7 +66,9 @@ pub fn of(flow: &Flow<'_>, node: usize, run: &Run, gb: f64, notes: &mut Notes) -
                         config.insert("length".to_owned(), shown_number(shape.frames));
                     }
                 }
-                None => notes.say_of("Samplers with an unknown picture size, assumed to be 1024x1024", class),
+                None => {
+                    notes.say_of("Samplers with an unknown picture size are assumed to use 1024x1024", class)
+                }
             }
             let denoise =
                 flow.number(node, "denoise").filter(|share| *share > 0.0 && *share <= 1.0).unwrap_or(1.0);

@@ -102,7 +102,7 @@ fn one(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions, draft: &mut 
 fn report_misplaced(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions) {
     for (node, own) in app.nodes.iter().enumerate() {
         let mut misplaced = |flag: &str, what: &str| {
-            let message = format_args!("{flag}: `{}` is no {what}", Shown(own.shown()));
+            let message = format_args!("{flag}: `{}` is not a {what}", Shown(own.shown()));
             file.faults.add(Code::NoSuchPlace, own.at, &Path::root(), message);
         };
         if own.cases.len() < 2 && app::given(app, node, &options.choices).is_some() {

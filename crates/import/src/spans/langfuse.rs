@@ -17,7 +17,7 @@ pub(super) fn read(file: &mut File<'_>, spans: &mut Vec<Span>) {
         seen += each(file, line, &root.index(place, line.at()), None, spans);
     }
     if seen == 0 && !file.faults.has_errors() {
-        let message = format_args!("this is no export of Langfuse: there are no observations");
+        let message = format_args!("this is not a Langfuse export: there are no observations");
         file.faults.add(Code::OtherKind, 0, &root, message);
     }
 }

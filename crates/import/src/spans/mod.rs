@@ -129,11 +129,10 @@ fn requests<'s>(spans: &'s [Span], draft: &mut Draft) -> Vec<Request<'s>> {
         let linked =
             calls.iter().any(|span| !span.needs.is_empty()) || all.iter().any(|span| span.workflow.is_some());
         let edges = if linked {
-            draft.notes.say("What follows what comes from the links between calls");
+            draft.notes.say("The order of calls comes from the links between them");
             flow::by_links(&calls)
         } else {
-            let told = "What follows what is derived from parents and times: a call needs what had ended before it began, \
-                        below the same parent";
+            let told = "The order of calls is derived from parents and times: a call depends on those under the same parent that ended before it began";
             draft.notes.say(told);
             flow::by_times(&calls, all)
         };
@@ -177,7 +176,7 @@ fn named(span: &Span) -> String {
 type Shape = (String, Vec<(String, String)>, Vec<(u32, u32)>);
 
 fn make(requests: Vec<Request<'_>>, options: &ImportOptions, draft: &mut Draft) {
-    draft.notes.say("A trace is a request, a call of a model is a node; times are those measured, with all that a call waited for at its server");
+    draft.notes.say("A trace is a request, a call of a model is a node; times are as measured, including waits at the server");
     draft.notes.say("Models load at 2 GB a second, after 1 s; those above 72 GB take several GPUs");
     let first = requests.first().map_or(0, |request| request.at);
     let mut workflows: FxHashMap<Shape, WorkflowId> = FxHashMap::default();

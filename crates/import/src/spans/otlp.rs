@@ -52,7 +52,7 @@ pub(super) fn read(file: &mut File<'_>, spans: &mut Vec<Span>) {
         }
     }
     if exports == 0 && !file.faults.has_errors() {
-        let message = format_args!("this is no OTLP export: there is no `resourceSpans`");
+        let message = format_args!("this is not an OTLP export: there is no `resourceSpans`");
         file.faults.add(Code::OtherKind, 0, &root, message);
     }
 }

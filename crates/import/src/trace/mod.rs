@@ -123,7 +123,7 @@ pub(crate) fn cut<R>(
 ) -> Option<Vec<R>> {
     let read = rows.len();
     if !rows.is_sorted_by_key(&at) {
-        draft.notes.say("Rows were not in order of time: they were sorted");
+        draft.notes.say("Rows were not in time order: they were sorted");
         rows.sort_by_key(&at);
     }
     let first = rows.first().map_or(0, &at);

@@ -1,5 +1,5 @@
-//! Results of OpenAI's batch API: one JSON object a line, with the answer in `response.body`. All requests of a batch are there at
-//! its start.
+//! Results of OpenAI's batch API: one JSON object a line, with the answer in `response.body`. All requests of a batch
+//! arrive at its start.
 
 use super::mooncake::lines;
 use super::{MAX_TOKENS, Trace};
@@ -45,5 +45,5 @@ pub(super) fn read(file: &mut File<'_>, trace: &mut Trace) {
             }
         }
     }
-    trace.notes.push("All requests of a batch are there at its start".to_owned());
+    trace.notes.push("All requests of a batch arrive at its start".to_owned());
 }

@@ -15,7 +15,7 @@ const BLOCK: f64 = 512.0;
 /// trace does not say what prompts hold, which is reported.
 pub(super) fn reuse(file: &mut File<'_>, rows: &mut [Row], room: usize, draft: &mut Draft) -> bool {
     if rows.iter().all(|row| row.blocks.is_empty()) {
-        let message = format_args!("--prefix-cache: this trace does not say which prompts begin alike");
+        let message = format_args!("--prefix-cache: this trace does not say which prompts share a prefix");
         let hint = "Mooncake's traces do, by their `hash_ids`".to_owned();
         file.faults.add_hinted(Code::NoSuchPlace, 0, &Path::root(), message, Some(hint));
         return false;
@@ -44,7 +44,7 @@ pub(super) fn reuse(file: &mut File<'_>, rows: &mut [Row], room: usize, draft: &
     }
     let share = if read > 0.0 { 100.0 * cached / read } else { 0.0 };
     draft.notes.say(format!(
-        "A cache of {room} blocks of 512 tokens, one for all replicas, has {share:.1}% of the prompts' tokens: these take no time (--prefix-cache)"
+        "A cache of {room} blocks of 512 tokens, shared by all replicas, holds {share:.1}% of the prompts' tokens, which take no time (--prefix-cache)"
     ));
     true
 }

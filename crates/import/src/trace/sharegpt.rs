@@ -40,7 +40,7 @@ pub(super) fn read(file: &mut File<'_>, options: &ImportOptions, trace: &mut Tra
     }
     let arrive = match options.rate {
         Some(rate) => format!("Requests arrive at random, {rate} a second (--rate, seed {})", options.seed),
-        None => "All requests are there at the start (give --rate REQUESTS_PER_SECOND)".to_owned(),
+        None => "All requests arrive at the start (give --rate REQUESTS_PER_SECOND)".to_owned(),
     };
     trace.notes.push(arrive);
     trace.notes.push("Tokens are a quarter of the characters, where the file does not count them".to_owned());

@@ -132,7 +132,7 @@ fn an_export_of_a_run_is_imported_as_the_same_graph_with_the_same_times() {
         all
     };
     assert_eq!(requests(&made.scenario), requests(&scenario));
-    assert!(says(&made, "links between calls"), "{:?}", made.assumptions);
+    assert!(says(&made, "links between them"), "{:?}", made.assumptions);
 }
 
 pub const LANGFUSE: &str = r#"[
@@ -187,7 +187,7 @@ fn results_of_a_batch() {
     let all = &made.scenario.requests;
     assert_eq!((all.len(), all[0].timestamp, all[1].timestamp), (2, Some(0), Some(0)));
     assert_eq!(times(&made, 0), [2.1]);
-    assert!(says(&made, "there at its start") && says(&made, "Omitted: 1 request"));
+    assert!(says(&made, "arrive at its start") && says(&made, "Omitted: 1 request"));
     run(&made, 2, &BOTH);
     let input =
         r#"{"custom_id": "one", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "m"}}"#;

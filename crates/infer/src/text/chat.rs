@@ -96,7 +96,8 @@ impl ChatTemplate {
 
     /// The prompt of a chat, ending where the assistant's answer begins.
     pub fn prompt(&self, chat: &Chat) -> Result<String> {
-        let refuse = |what: &str| Err(Error::Request(format!("the model's chat template knows no {what}")));
+        let refuse =
+            |what: &str| Err(Error::Request(format!("the model's chat template does not support {what}")));
         if !chat.tools.is_empty() && !self.knows_tools() {
             return refuse("tools");
         }

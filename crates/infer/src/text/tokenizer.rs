@@ -37,7 +37,7 @@ pub struct TextTokenizer {
 impl TextTokenizer {
     pub(crate) fn read(path: &Path, vocab_size: usize) -> Result<TextTokenizer> {
         let bytes = files::read(path, MAX_BYTES)?;
-        let unusable = || Error::invalid(path, "this tokenizer cannot be used: its library gives up on it");
+        let unusable = || Error::invalid(path, "this tokenizer cannot be used: its library fails on it");
         calmly(|| TextTokenizer::parse(&bytes, path, vocab_size)).ok_or_else(unusable)?
     }
 
@@ -62,16 +62,17 @@ impl TextTokenizer {
 
     /// The tokens of a text; `special` adds those that the model wants around a text.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
-        let gives_up = || Error::Request("the model's tokenizer gives up on this text".to_owned());
+        let gives_up = || Error::Request("the model's tokenizer fails on this text".to_owned());
         let encoded = calmly(|| self.inner.encode_fast(text, special)).ok_or_else(gives_up)?;
-        let encoded = encoded.map_err(|error| Error::Request(format!("the text has no tokens: {error}")))?;
+        let encoded =
+            encoded.map_err(|error| Error::Request(format!("the text cannot be tokenised: {error}")))?;
         Ok(encoded.get_ids().to_vec())
     }
 
     /// The text of tokens; special ones have none.
     pub fn decode(&self, tokens: &[u32]) -> Result<String> {
-        let gives_up = || Error::Compute("the model's tokenizer gives up on these tokens".to_owned());
+        let gives_up = || Error::Compute("the model's tokenizer fails on these tokens".to_owned());
         let text = calmly(|| self.inner.decode(tokens, true)).ok_or_else(gives_up)?;
-        text.map_err(|error| Error::Compute(format!("tokens without a text: {error}")))
+        text.map_err(|error| Error::Compute(format!("the tokens cannot be decoded: {error}")))
     }
 }

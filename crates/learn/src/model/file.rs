@@ -47,7 +47,7 @@ impl Predictor {
             Some(u32::from_le_bytes(part.try_into().ok()?))
         };
         let (Some(version), Some(checksum)) = (number(8), number(12)) else {
-            return refuse(Code::ModelDamaged, "the file ends in its head".to_owned(), "copy it again");
+            return refuse(Code::ModelDamaged, "the file ends inside its header".to_owned(), "copy it again");
         };
         if version != FORMAT_VERSION {
             let message = format!("the file has version {version}; this gswarm reads {FORMAT_VERSION}");

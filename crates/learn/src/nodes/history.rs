@@ -86,9 +86,9 @@ impl Executions {
             trained
                 .report
                 .notes
-                .push(format!("`{HISTORY}` is omitted: the last two runs are all that counts"));
+                .push(format!("`{HISTORY}` is omitted: this model only uses the last two runs"));
         } else {
-            progress("what executions took of late");
+            progress("recent execution times");
             self.try_history(&mut trained);
         }
         Ok(trained)

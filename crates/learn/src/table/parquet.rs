@@ -100,7 +100,7 @@ fn push(cells: &mut Cells, field: &Field, name: &str, row: usize, faults: &mut T
     match (cells, cell) {
         (Cells::Numbers(numbers), Cell::Number(number)) => {
             let fault = if !number.is_finite() {
-                Some((Code::NotFinite, "write null where a value is unknown"))
+                Some((Code::NotFinite, "write null for unknown values"))
             } else if number < 0.0 && is_duration(name) {
                 Some((Code::Negative, "run times cannot be negative: check the unit"))
             } else {

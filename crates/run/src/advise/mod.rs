@@ -50,7 +50,7 @@ pub fn advise(
     let scenario = materials.scenario(&spec.run, observer)?;
     spec.validate(&scenario)?;
     if spec.spare == Spare::Server && spec.run.cluster.over(&scenario.cluster).gpus_per_server.is_none() {
-        return Err(Failure::input("a spare server needs servers, and nobody says how large they are")
+        return Err(Failure::input("a spare server needs a server size, but none is given")
             .hint("give --gpus-per-server, or `cluster: {gpus_per_server: 8}` in the configuration"));
     }
     observer.stage(Stage::Preparing);
@@ -393,7 +393,7 @@ impl Advice<'_, '_> {
                 && count * (1.0 - share) < FEW
             {
                 report.warnings.push(format!(
-                    "the {} rests on {:.0} of {count} requests that were given; {:.0} or more would make it reliable",
+                    "the {} rests on only {:.0} of the {count} given requests; {:.0} or more would make it reliable",
                     target.title(),
                     (count * (1.0 - share)).max(1.0).round(),
                     FEW / (1.0 - share)
@@ -402,7 +402,7 @@ impl Advice<'_, '_> {
         }
         if !report.settled && point.targets.iter().any(|reached| reached.plus_minus > 0.0) {
             report.warnings.push(format!(
-                "{} traces do not settle whether one GPU more or fewer is needed; give more (--traces)",
+                "{} traces are too few to tell whether one GPU more or fewer is needed; use more (--traces)",
                 report.traces
             ));
         }
@@ -413,7 +413,7 @@ impl Advice<'_, '_> {
             );
         }
         if report.check.as_ref().is_some_and(|check| !check.met) {
-            report.warnings.push("the long run does not keep the targets; give more GPUs".to_owned());
+            report.warnings.push("the long run misses the targets; use more GPUs".to_owned());
         }
     }
 }

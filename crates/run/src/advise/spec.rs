@@ -29,10 +29,10 @@ pub struct AdviseSpec {
     /// What may be lost with the targets still kept: a number of GPUs, or `server`.
     #[schemars(with = "String")]
     pub spare: Spare,
-    /// The price of one GPU, an hour.
+    /// Price of one GPU per hour.
     #[schemars(range(min = 0))]
     pub price: Option<f64>,
-    /// No more GPUs than this.
+    /// Largest number of GPUs to consider.
     #[schemars(range(min = 1, max = 1_048_576))]
     pub max_gpus: u32,
     /// Resampled traces to rest the answer on. Without it, as many as it takes for a stream; a batch is taken as it is.
@@ -107,7 +107,7 @@ pub fn traffic(text: &str) -> Result<f64, String> {
     let number = text.strip_prefix('x').unwrap_or(text).parse::<f64>().ok();
     number
         .filter(|number| *number > 0.0 && *number <= 1000.0)
-        .ok_or_else(|| "give a multiple of the traffic above 0, of 1000 at most, as in x2 or x0.5".to_owned())
+        .ok_or_else(|| "give a factor above 0 and at most 1000, as in x2 or x0.5".to_owned())
 }
 
 /// The mode that targets are about where none is given: a makespan is of a batch, a latency of a stream.
@@ -140,7 +140,7 @@ impl AdviseSpec {
             });
             let mut of_it = of_it.peekable();
             if of_it.peek().is_none() {
-                return Err(Failure::input(format!("target {target}: no request runs it")));
+                return Err(Failure::input(format!("target {target}: no request uses this workflow")));
             }
             if target.measure == Measure::Deadline && of_it.all(|request| request.deadline.is_none()) {
                 return Err(Failure::input(format!("target {target}: no request has a deadline"))

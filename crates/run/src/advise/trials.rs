@@ -261,7 +261,7 @@ impl<'a> Trials<'a> {
                 FailureKind::Internal,
                 format!("internal error under policy `{}`: {what}", policy.name()),
             )
-            .hint("this is a fault of gswarm, not of your input; please report it with both input files")
+            .hint("this is a bug in gswarm, not in your input; please report it with both input files")
         };
         let log = prepared.log_of(rule.as_mut(), &mut |_, _| {}).map_err(|error| fault(error.to_string()))?;
         let violations = check_run(&prepared.instance, &prepared.beliefs.truth, &log, None);

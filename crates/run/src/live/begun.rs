@@ -34,7 +34,7 @@ pub fn begun(path: &Path, meta: impl Fn(&str) -> Result<Option<Vec<u8>>, Failure
     let part = |name: &str| meta(name)?.ok_or_else(|| damaged(format!("`{name}` is missing")));
     // What a run begins with is written at once: a part that is missing was never there.
     let of_another_version = |why: String| journal_failure(folder, &JournalError::Version(why));
-    let spec = meta("spec")?.ok_or_else(|| of_another_version("it holds no specification".to_owned()))?;
+    let spec = meta("spec")?.ok_or_else(|| of_another_version("it has no run specification".to_owned()))?;
     let spec: Value = serde_json::from_slice(&spec).map_err(|error| damaged(format!("`spec`: {error}")))?;
     let mut spec: RunSpec = serde_json::from_value(spec)
         .map_err(|error| of_another_version(format!("its specification cannot be read: {error}")))?;
@@ -54,7 +54,7 @@ pub fn begun(path: &Path, meta: impl Fn(&str) -> Result<Option<Vec<u8>>, Failure
     };
     let prepared = prepare(spec, materials, &mut Silent).map_err(|failure| match failure.code {
         FailureKind::Internal => failure,
-        _ => damaged(format!("the settings of the run cannot be used: {}", failure.message())),
+        _ => damaged(format!("the run's settings are invalid: {}", failure.message())),
     })?;
     let backends = meta("backends")?.map(|bytes| serde_json::from_slice(&bytes));
     let backends = backends.transpose().map_err(|error| damaged(format!("`backends`: {error}")))?;
@@ -87,14 +87,14 @@ pub fn resume(
     let path = folder.join(JOURNAL);
     if !path.is_file() {
         return Err(Failure::input(format!("{} has no journal of a live run", folder.display()))
-            .hint("name the folder that --out named"));
+            .hint("pass the folder that was given to --out"));
     }
     let failed = |error| journal_failure(folder, &error);
     let journal = Journal::open(&path, Durability::Process).map_err(failed)?;
     let Begun { mut prepared, backends } = begun(&path, |name| journal.meta(name).map_err(failed))?;
     let mut live = prepared.spec.live.clone().unwrap_or_default();
     if changes.address.is_some() && live.ray.is_none() {
-        return Err(Failure::input("--address is for runs on a Ray cluster, but this is another run"));
+        return Err(Failure::input("--address is for runs on a Ray cluster, but this run does not use Ray"));
     }
     let place = match &mut live.ray {
         Some(ray) => {

@@ -69,7 +69,7 @@ pub(super) fn all_completed(
     }
     let folder = results.parent().unwrap_or(Path::new(".")).display();
     let hint = format!(
-        "{} has the results, and why the rest failed, request by request; `gswarm resume {folder} --retry-failed` tries them again",
+        "{} has the results, and the reason for each failure; `gswarm resume {folder} --retry-failed` retries the failed nodes",
         results.display()
     );
     Err(Failure::new(FailureKind::FailedRequests, text).hint(hint))

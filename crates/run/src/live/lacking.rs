@@ -43,7 +43,7 @@ fn lacking(scenario: &Scenario) -> Option<String> {
     let (verb, requests) = (if requests == 1 { "lacks" } else { "lack" }, count(requests, "request"));
     Some(format!(
         "warning: {requests} {verb} inputs that nodes read; the nodes are called without them{listed}\n  \
-         hint: add them to `input_data`, or to `outputs` of a node right before"
+         hint: add them to `input_data`, or to `outputs` of a direct predecessor"
     ))
 }
 

@@ -197,7 +197,7 @@ pub fn unwell(findings: &[Finding]) -> Failure {
     let list: Vec<String> = findings.iter().map(|one| format!("\n  - {}", told(one))).collect();
     let code = findings.first().map_or("CODE", |one| one.code.code());
     Failure::input(format!("the servers cannot be used:{}", list.concat()))
-        .hint(format!("`gswarm help {code}` says more; nothing was begun"))
+        .hint(format!("`gswarm help {code}` says more; nothing was started"))
 }
 
 /// What was found of a server, in a line.
@@ -210,7 +210,7 @@ pub fn told(one: &Finding) -> String {
 #[must_use]
 pub fn faulty(faults: &[String]) -> Failure {
     let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
-    Failure::input(format!("the backends do not fit:{}", list.concat()))
+    Failure::input(format!("the backends do not match these inputs:{}", list.concat()))
 }
 
 /// Begins a journal with everything that the run needs to be resumed.
@@ -275,8 +275,7 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
         JournalError::InUse => failure.hint("wait until the other run has ended, or use another folder"),
         JournalError::Empty => {
             failure.hint(
-                "if the file was copied or moved, bring the file that ends in -wal too: recent writes are in it. \
-                 If not, start the run again",
+                "if you copied or moved the file, copy its -wal file too: it holds recent writes. Otherwise start the run again",
             )
         }
         JournalError::Damaged(_) | JournalError::Sqlite(_) => failure.hint(
@@ -333,7 +332,7 @@ fn execute(
     let here = match (place, &own) {
         (Place::Ray { joined, .. }, _) => joined.runtime(),
         (_, Some(own)) => own,
-        _ => return Err(Failure::new(FailureKind::Internal, "nothing to run on")),
+        _ => return Err(Failure::new(FailureKind::Internal, "there is no server to run on")),
     };
     let folder = &spec.output.folder;
     let record = loads::record(folder, instance);

@@ -137,7 +137,10 @@ impl Joined {
         let said = self.runtime.block_on(self.bridge.introduce(prepare));
         let said = said.map_err(|error| match error {
             BackendError::Refused(why) => Failure::input(why),
-            other => Failure::new(FailureKind::FailedRequests, format!("the Ray cluster is lost: {other}")),
+            other => Failure::new(
+                FailureKind::FailedRequests,
+                format!("the connection to the Ray cluster was lost: {other}"),
+            ),
         })?;
         let there = said["there"].as_u64().unwrap_or(0);
         if there < servers.len() as u64 {
@@ -193,7 +196,8 @@ fn is_listening(address: &str) -> Result<(), String> {
     let Some((host, port)) = place.rsplit_once(':') else { return Ok(()) };
     let Ok(port) = port.parse::<u16>() else { return Ok(()) };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let found = (host, port).to_socket_addrs().map_err(|error| format!("`{host}` is not known: {error}"))?;
+    let found =
+        (host, port).to_socket_addrs().map_err(|error| format!("`{host}` cannot be resolved: {error}"))?;
     let mut why = format!("`{host}` has no address");
     for place in found {
         match TcpStream::connect_timeout(&place, CONNECTS) {

@@ -150,19 +150,19 @@ fn refused(why: &WhatIfError) -> Fault {
 
 fn assumed(onward: &Continuation, traffic: Option<(usize, Span)>) -> Vec<String> {
     let comes = match traffic {
-        Some((0, _)) => "no request came in the last minutes, and none comes".to_owned(),
+        Some((0, _)) => "no request arrived in the last minutes, and none is added".to_owned(),
         Some((coming, length)) => {
             let minutes = length.seconds() / 60.0;
             format!(
-                "the traffic of the last {minutes:.1} minutes goes on: {coming} requests come again, at the same intervals"
+                "the traffic of the last {minutes:.1} minutes continues: its {coming} requests arrive again, at the same intervals"
             )
         }
-        None => "the requests of the run come at their times, and no others".to_owned(),
+        None => "the run's requests arrive at their times, and no others".to_owned(),
     };
     let mut assumed = vec![
         comes,
-        "every node takes what is expected of it".to_owned(),
-        "latencies count from when each request came".to_owned(),
+        "every node takes its estimated time".to_owned(),
+        "latencies count from each request's arrival".to_owned(),
     ];
     if onward.loads_under_way > 0 {
         let text =
@@ -170,7 +170,7 @@ fn assumed(onward: &Continuation, traffic: Option<(usize, Span)>) -> Vec<String>
         assumed.push(text.to_owned());
     }
     if onward.begun_anew > 0 {
-        let text = format!("{} in progress on GPUs that would be gone start again", onward.begun_anew);
+        let text = format!("{} in progress on removed GPUs restart", onward.begun_anew);
         assumed.push(text);
     }
     if onward.out > 0 {

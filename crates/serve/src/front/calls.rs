@@ -270,7 +270,7 @@ pub(super) async fn answer(client: &Client, ticket: Ticket, silence: Option<Dura
                 }
                 None => {
                     line.hung_up();
-                    Some((Err(std::io::Error::other("the answer broke off")), (pieces, line)))
+                    Some((Err(std::io::Error::other("the answer was cut off")), (pieces, line)))
                 }
             }
         });

@@ -118,7 +118,7 @@ fn from_here(headers: &HeaderMap) -> Result<(), Fault> {
     if matches!(site, "none" | "same-origin") {
         return Ok(());
     }
-    let message = "pages of other addresses cannot ask for this";
+    let message = "cross-origin requests are refused";
     Err(Fault::new(axum::http::StatusCode::FORBIDDEN, "other_site", message))
 }
 
@@ -159,7 +159,7 @@ pub(super) async fn server_logs(State(front): State<Shared>, Named(name): Named)
         return super::views::stopping();
     };
     if files.is_empty() {
-        let message = format!("`{name}` has no output here: its server has not been started by gswarm");
+        let message = format!("gswarm has no output of `{name}`: it did not start that server");
         return Fault::not_found("no_output", message).openai();
     }
     let tail = move || -> std::io::Result<Vec<u8>> {
@@ -208,7 +208,7 @@ async fn passed_on(
     let client = front.client.on_behalf_of(caller(headers));
     let model = model_of(&client, name)?;
     if client.abilities(model).dialect != Dialect::OpenAi {
-        let message = format!("`{name}` has no server of its own that requests could be passed on to");
+        let message = format!("`{name}` has no server of its own to forward requests to");
         return Err(Fault::param("model", message));
     }
     let asked = uri.query().map_or(String::new(), |query| format!("?{query}"));

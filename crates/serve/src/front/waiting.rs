@@ -106,7 +106,7 @@ async fn next(client: &Client, number: u64, stage: Stage, silence: Duration) -> 
         Stage::Answering(mut pieces) => match pieces.recv().await {
             Some(Piece::Data(data)) => Some((data, Stage::Answering(pieces))),
             Some(Piece::End) => Some((Bytes::new(), Stage::Over)),
-            None => Some((failed("broken_off", "the answer broke off"), Stage::Over)),
+            None => Some((failed("broken_off", "the answer was cut off"), Stage::Over)),
         },
         Stage::Failing(words) => Some((words, Stage::Over)),
         Stage::Over => None,

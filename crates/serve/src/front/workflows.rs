@@ -106,7 +106,7 @@ async fn accepted(
     if let Some(other) = fields.get("workflow_id").filter(|&other| other != workflow) {
         return Err(Fault::param(
             "workflow_id",
-            format!("the address says `{workflow}`, but the body {other}"),
+            format!("the URL names the workflow `{workflow}`, but the body {other}"),
         ));
     }
     let key = headers.get("idempotency-key").and_then(|value| value.to_str().ok());
@@ -165,7 +165,7 @@ fn lacks(front: &Front, spec: &RequestSpec) -> Vec<String> {
     let workflow = &front.client.scenario.workflows[usize::from(spec.workflow)];
     let missing = missing_inputs(workflow, spec);
     let words = missing.iter().take(MOST_SHOWN).map(|(node, input)| {
-        format!("`{node}` reads `{input}`: neither input_data nor a node right before gives it")
+        format!("`{node}` reads `{input}`, but neither input_data nor a direct predecessor provides it")
     });
     let more = missing.len().saturating_sub(MOST_SHOWN);
     words.chain((more > 0).then(|| format!("and {more} more inputs are missing"))).collect()

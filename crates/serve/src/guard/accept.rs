@@ -54,7 +54,7 @@ pub(super) async fn accept(
         let connection = connections.open(peer.ip());
         if connection.is_none() {
             tracing::warn!(
-                "{} connections are being answered on: another was closed",
+                "{} connections are open, which is the maximum: another was closed",
                 door.limits.connections
             );
         }

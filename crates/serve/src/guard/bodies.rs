@@ -49,7 +49,7 @@ impl BodyPool {
         let mut parts = body.into_data_stream();
         let (mut held, mut room): (Vec<u8>, Option<OwnedSemaphorePermit>) = (Vec::new(), None);
         loop {
-            let message = "nothing more of the body came for too long";
+            let message = "the body stalled for too long";
             let slow = |_| Fault::new(StatusCode::REQUEST_TIMEOUT, "slow_body", message);
             let Some(part) = timeout(limits.body_pause, parts.next()).await.map_err(slow)? else { break };
             let part = part.map_err(|_| Fault::invalid("the body ended before it was complete"))?;
@@ -70,12 +70,9 @@ impl BodyPool {
             return Ok(());
         }
         let lacks = u32::try_from(lacks).unwrap_or(u32::MAX);
-        let more = Arc::clone(&self.0).try_acquire_many_owned(lacks).map_err(|_| {
-            Fault::unavailable(
-                "too_many_bytes",
-                "the bodies of other requests take all memory that there is for them",
-            )
-        })?;
+        let more = Arc::clone(&self.0)
+            .try_acquire_many_owned(lacks)
+            .map_err(|_| Fault::unavailable("too_many_bytes", "the memory for request bodies is used up"))?;
         match room {
             Some(room) => room.merge(more),
             None => *room = Some(more),

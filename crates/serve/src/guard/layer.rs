@@ -88,15 +88,16 @@ impl Guard {
     fn place(&self, caller: &Arc<str>) -> Result<(Share, OwnedSemaphorePermit), Fault> {
         let most = self.settings.limits.requests;
         let full = |_| {
-            let message = format!("{most} requests are being answered already");
+            let message = format!("{most} requests are in progress, which is the maximum");
             Fault::unavailable("too_many_requests", message)
         };
         let permit = Arc::clone(&self.requests).try_acquire_owned().map_err(full)?;
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         if !shares.may_take(caller, most) {
             let mine = shares.of(caller);
-            let message =
-                format!("{mine} requests of this caller are being answered; the other places are for others");
+            let message = format!(
+                "{mine} requests of this caller are in progress, and the remaining places are for others"
+            );
             return Err(Fault { code: "over_fair_share", ..Fault::full(message) });
         }
         shares.add(caller);
@@ -119,11 +120,11 @@ pub(super) fn guarded(router: Router, guard: Arc<Guard>) -> Router {
 }
 
 async fn no_route(uri: Uri) -> Response {
-    Fault::not_found("no_such_route", "there is nothing at this path").for_path(uri.path())
+    Fault::not_found("no_such_route", "this path does not exist").for_path(uri.path())
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Response {
-    let message = format!("this path has no method {method}");
+    let message = format!("this path does not support {method}");
     Fault::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message).for_path(uri.path())
 }
 
@@ -156,7 +157,7 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
 async fn checked(guard: &Guard, mut request: Request, path: &str) -> Result<(Request, Places), Fault> {
     let headers = request.headers();
     if guard.local_names_only && headers.get(header::HOST).is_some_and(|host| !is_local(host.as_bytes())) {
-        let message = "a server with no token answers only to this machine's own names";
+        let message = "without a token, the server accepts only this machine's own host names";
         return Err(Fault::new(StatusCode::FORBIDDEN, "not_local", message));
     }
     let connection = request.extensions_mut().remove::<Arc<Connection>>();
@@ -173,14 +174,19 @@ async fn checked(guard: &Guard, mut request: Request, path: &str) -> Result<(Req
         })?,
     };
     let stopping =
-        || Fault::unavailable("stopping", "the server is shutting down and takes no more requests");
+        || Fault::unavailable("stopping", "the server is shutting down and accepts no more requests");
     let mut is_ending = guard.is_ending.clone();
     if *is_ending.borrow_and_update() {
         return Err(stopping());
     }
     if guard.settings.listening_paths.contains(&path) {
         let most = guard.settings.limits.listeners;
-        let full = |_| Fault::unavailable("too_many_listeners", format!("{most} listen already"));
+        let full = |_| {
+            Fault::unavailable(
+                "too_many_listeners",
+                format!("{most} clients listen already, which is the maximum"),
+            )
+        };
         let permit = Arc::clone(&guard.listeners).try_acquire_owned().map_err(full)?;
         let places = Places { _busy: busy, _request: Some(permit), ..Places::default() };
         return Ok((request.map(|_| Body::empty()), places));

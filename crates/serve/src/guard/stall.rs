@@ -31,7 +31,7 @@ impl<S> Unstalled<S> {
             self.timer.as_mut().reset(Instant::now() + self.patience);
         }
         ready!(self.timer.as_mut().poll(context));
-        Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the other end takes nothing")))
+        Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the client does not read")))
     }
 }
 

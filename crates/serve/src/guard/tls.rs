@@ -35,7 +35,7 @@ pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, StartError> {
         .and_then(Iterator::collect)
         .map_err(|error| certificate(error.to_string()))?;
     if chain.is_empty() {
-        return Err(certificate("there is none in it".to_string()));
+        return Err(certificate("it contains none".to_string()));
     }
     // What is wrong with a key is said without any of its text.
     let key = PrivateKeyDer::from_pem_file(&files.key)

@@ -78,7 +78,7 @@ pub fn parse(text: Option<&DeviceText>) -> Result<WantedDevices, Fault> {
     let refuse = |given: &str| {
         let given: String = given.chars().take(40).collect();
         let message = format!(
-            "`{given}` is no device: write `cpu`, `cuda:0`, `cuda:1,2`, a list of them, or `auto` \
+            "`{given}` is not a device: write `cpu`, `cuda:0`, `cuda:1,2`, a list of them, or `auto` \
              (GPUs are numbered from 0 to {MAX_GPU}, {MAX_COUNT} at most, none twice)"
         );
         Fault::param("device", message)

@@ -119,7 +119,9 @@ impl ModelInstance {
     pub async fn run(&self, work: &EngineWork) -> Result<EngineOutcome, Fault> {
         match &self.engine {
             InstanceEngine::Emulated(emulated) => emulated.run(work).await,
-            InstanceEngine::Embedded(_) => Err(Fault::invalid("this model writes text or makes embeddings")),
+            InstanceEngine::Embedded(_) => {
+                Err(Fault::invalid("this model only generates text or embeddings"))
+            }
         }
     }
 
@@ -134,7 +136,7 @@ impl ModelInstance {
                 embedded.forecast_embedding(texts).await
             }
             (InstanceEngine::Embedded(_), EngineWork::Other { .. }) => {
-                Err(Fault::invalid("this model writes text or makes embeddings"))
+                Err(Fault::invalid("this model only generates text or embeddings"))
             }
         }
     }

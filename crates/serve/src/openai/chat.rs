@@ -223,7 +223,7 @@ impl Check for ChatRequest {
         }
         within("top_logprobs", self.top_logprobs.map(f64::from), 0.0, f64::from(MAX_LOGPROBS))?;
         if self.top_logprobs.is_some() && self.logprobs != Some(true) {
-            return Err(Fault::param("top_logprobs", "top_logprobs goes with `logprobs: true`"));
+            return Err(Fault::param("top_logprobs", "top_logprobs needs `logprobs: true`"));
         }
         for (at, tool) in self.tools.iter().flatten().enumerate() {
             if !tool.pointer("/function/name").is_some_and(Value::is_string) {

@@ -132,7 +132,7 @@ impl Sampling {
             return Err(Fault::param("stop", "stop strings cannot be empty"));
         }
         if self.stream_options.is_some() && !self.stream {
-            return Err(Fault::param("stream_options", "stream_options go with `stream: true`"));
+            return Err(Fault::param("stream_options", "stream_options need `stream: true`"));
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Sampling {
         let bias = |(token, &bias): (&String, &f64)| match token.parse() {
             Ok(token) if (-100.0..=100.0).contains(&bias) => Ok((token, bias as f32)),
             Ok(_) => Err(Fault::param("logit_bias", "a bias must be a number from -100 to 100")),
-            Err(_) => Err(Fault::param("logit_bias", "logit_bias goes from numbers of tokens to numbers")),
+            Err(_) => Err(Fault::param("logit_bias", "logit_bias maps token ids to numbers")),
         };
         self.logit_bias.iter().map(bias).collect()
     }

@@ -39,7 +39,7 @@ pub fn is_markdown(text: &[u8]) -> bool {
 pub fn page(files: &Files) -> Page {
     let sections = vec![
         Section {
-            title: "Beside the published description".to_owned(),
+            title: "Comparison with the published description".to_owned(),
             blocks: vec![Block::Table(beside(files))],
         },
         profile::section(files),
@@ -96,7 +96,7 @@ fn cards(files: &Files) -> Vec<Card> {
 /// The description's own table, with what came of it here.
 fn beside(files: &Files) -> PageTable {
     let mut table = PageTable {
-        caption: "The description's expectations beside what was measured here".to_owned(),
+        caption: "Published expectations and measured values".to_owned(),
         head: ["figure", "expected", "here", "how"].map(str::to_owned).to_vec(),
         ..PageTable::default()
     };
@@ -146,7 +146,7 @@ fn beside(files: &Files) -> PageTable {
             format!("load balance of the GPUs, load {load}"),
             expected::BALANCE,
             balance,
-            "mean over largest time at work, learned",
+            "mean over maximum busy time, learned",
         );
     }
     table

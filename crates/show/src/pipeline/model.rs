@@ -13,8 +13,7 @@ const MOST_POINTS: usize = 600;
 pub fn section(files: &Files) -> Section {
     let mut blocks = vec![
         Block::Text(
-            "Trained on tasks that are not scheduled below; a fifth of them is kept for the test, which speaks of the very models \
-             that are used."
+            "Trained on tasks that are not scheduled below. A fifth of them is held out to test the models that are used."
                 .to_owned(),
         ),
         Block::Table(quality(&files.models)),
@@ -34,7 +33,7 @@ fn shade(device: &str) -> usize {
 
 fn quality(models: &[TrainingReport]) -> PageTable {
     let mut table = PageTable {
-        caption: "How well the models do; MAE and pinball loss in seconds".to_owned(),
+        caption: "Model accuracy; MAE and pinball loss in seconds".to_owned(),
         head: [
             "device",
             "model",
@@ -114,10 +113,10 @@ fn learning(models: &[TrainingReport]) -> Chart {
     let mut chart = Chart::new(
         "model_learning_curve",
         "Learning curve",
-        Axis::new("tasks learned from"),
+        Axis::new("training tasks"),
         Axis::new("test R2"),
     )
-    .about("R2 on the same test tasks after learning from more and more of the others.");
+    .about("R2 on the same test tasks, by number of training tasks.");
     for model in models {
         let points = model.learning_curve.iter();
         let points = points.filter_map(|point| Some((point.rows as f64, point.test_r2?)));
@@ -137,11 +136,11 @@ fn learning(models: &[TrainingReport]) -> Chart {
 fn coverage(models: &[TrainingReport]) -> Chart {
     let mut chart = Chart::new(
         "model_coverage",
-        "Do intervals hold what they promise?",
+        "Interval coverage",
         Axis::new("test tasks within the interval").percent().from_zero().up_to(1.0),
         Axis::new(""),
     )
-    .about("The share of the test tasks whose true time lay within the 50% and the 90% interval; the lines are the promises.");
+    .about("The share of the test tasks whose true time lay within the 50% and the 90% interval. The lines mark 50% and 90%.");
     let bar = |model: &TrainingReport, of: &str, value: f64, number: usize| ChartBar {
         name: format!("{of} interval, {}", device(model)),
         value,
@@ -170,8 +169,8 @@ fn importances(model: &TrainingReport) -> Chart {
     let device = device(model);
     let mut chart = Chart::new(
         format!("model_importances_{}", device.to_lowercase()),
-        format!("What the model of the {device} looks at"),
-        Axis::new("share of what its splits were worth").percent().from_zero(),
+        format!("Feature importance of the {device} model"),
+        Axis::new("share of the total gain of its splits").percent().from_zero(),
         Axis::new(""),
     );
     let number = shade(device);

@@ -15,8 +15,7 @@ pub fn section(files: &Files) -> Section {
         blocks.push(Block::Table(at_load(found, load)));
     }
     blocks.push(Block::Text(
-        "Below a load of 1 the makespan is little more than the last arrival, whoever decides; the flow time, from a task's \
-         arrival to its end, tells more there."
+        "Below a load of 1, the makespan is close to the last arrival under any policy. The flow time, from a task's arrival to its end, says more there."
             .to_owned(),
     ));
     blocks.extend(losses(found).map(Block::Text));
@@ -180,7 +179,7 @@ fn makespans(found: &PolicyRuns, load: f64) -> Chart {
 fn close_view(found: &PolicyRuns, load: f64) -> Chart {
     let chart = Chart::new(
         format!("policies_above_bound_{}", stem(load)),
-        format!("How far above the bound, at a load of {load}"),
+        format!("Gap to the bound, at a load of {load}"),
         Axis::new("makespan above the bound").percent().from_zero(),
         Axis::new(""),
     );
@@ -191,7 +190,7 @@ fn close_view(found: &PolicyRuns, load: f64) -> Chart {
     let left_out = found.policies().len() - all.len();
     let mut chart = fitted(chart, all);
     chart.about = format!(
-        "Mean over the seeds of makespan over bound, less one. {left_out} policies that take more than {CLOSE} times the bound are not shown."
+        "Mean over the seeds of makespan / bound - 1. {left_out} policies that take more than {CLOSE} times the bound are not shown."
     );
     chart
 }
@@ -203,7 +202,7 @@ fn flows(found: &PolicyRuns) -> Chart {
         Axis::new("load"),
         Axis::new("seconds from arrival to end").log(),
     )
-    .about("How long a task takes on average, waiting included.");
+    .about("Mean time per task, including waiting.");
     for policy in ["learned", "earliest_finish", "greedy", "gpu_only", "work_stealing", "clairvoyant"] {
         let points: Vec<(f64, f64)> = found
             .loads()
@@ -240,10 +239,12 @@ fn balance(found: &PolicyRuns, load: f64) -> Chart {
     let chart = Chart::new(
         "policies_balance",
         format!("Load balance of the GPUs at a load of {load}"),
-        Axis::new("mean over largest time at work").from_zero().up_to(1.0),
+        Axis::new("mean over maximum busy time").from_zero().up_to(1.0),
         Axis::new(""),
     )
-    .about(format!("1 where all GPUs did the same. Shaded: what the description expects, {low} to {high}."));
+    .about(format!(
+        "1 if all GPUs were equally busy. Shaded: what the description expects, {low} to {high}."
+    ));
     let mut all = bars(found, load, |policy| Some((found.summary(load, policy)?.balance, 0.0)));
     all.reverse();
     let mut chart = fitted(chart, all);

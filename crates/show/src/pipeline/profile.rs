@@ -30,13 +30,11 @@ fn devices(profile: &HardwareProfile) -> String {
 }
 
 fn rates(name: &str, title: &str, profile: &HardwareProfile) -> Chart {
-    let mut chart = Chart::new(
-        name,
-        title,
-        Axis::new("size (edge of the square)").log(),
-        Axis::new("GFLOP/s").log(),
-    )
-    .about("Median of the repetitions. The colour is the operation's; GPUs are drawn solid, the CPU dashed.");
+    let mut chart =
+        Chart::new(name, title, Axis::new("size (edge of the square)").log(), Axis::new("GFLOP/s").log())
+            .about(
+                "Median of the repetitions. Each operation has a colour; GPUs are solid, the CPU is dashed.",
+            );
     let counted = Operation::ALL.into_iter().filter(|operation| operation.flops(1024) > 0.0);
     for (number, operation) in counted.enumerate() {
         for device in &profile.devices {
@@ -69,11 +67,11 @@ fn rates(name: &str, title: &str, profile: &HardwareProfile) -> Chart {
 fn crossover(profile: &HardwareProfile) -> Chart {
     let mut chart = Chart::new(
         "profile_crossover",
-        "CPU time over GPU time, data sent first",
+        "CPU time over GPU time, including the transfer",
         Axis::new("size (edge of the square)").log(),
         Axis::new("CPU time / GPU time").log(),
     )
-    .about("Above the line the GPU is faster, the transfer of three matrices counted.");
+    .about("Above the line the GPU is faster, including the transfer of three matrices.");
     let all = ratios(profile);
     for operation in Operation::ALL {
         let its = all.iter().filter(|ratio| ratio.operation == operation);
@@ -94,8 +92,8 @@ fn crossover_table(profile: &HardwareProfile) -> PageTable {
     let size =
         |size: Option<u32>| size.map_or(Cell::text("never"), |size| Cell::number(Some(f64::from(size)), 0));
     PageTable {
-        caption: "The smallest measured size from which on the GPU is faster".to_owned(),
-        head: ["operation", "data already there", "data sent first"].map(str::to_owned).to_vec(),
+        caption: "The smallest measured size from which the GPU is faster".to_owned(),
+        head: ["operation", "data already on the GPU", "including the transfer"].map(str::to_owned).to_vec(),
         rows: crossovers(&ratios(profile))
             .into_iter()
             .map(|one| vec![Cell::text(one.operation.name()), size(one.resident), size(one.with_transfer)])

@@ -53,7 +53,7 @@ pub fn section(files: &Files) -> Section {
 
 fn statistics(files: &Files) -> PageTable {
     let mut table = PageTable {
-        caption: "What the tasks are like".to_owned(),
+        caption: "Task properties".to_owned(),
         head: ["column", "least", "median", "mean", "largest"].map(str::to_owned).to_vec(),
         ..PageTable::default()
     };

@@ -49,7 +49,7 @@ pub fn page(runs: &mut [ReportRun]) -> Page {
             )));
         }
         blocks.extend(gantts);
-        sections.push(Section { title: "What ran where and when".to_owned(), blocks });
+        sections.push(Section { title: "Gantt chart".to_owned(), blocks });
     }
     sections.push(Section { title: "More figures".to_owned(), blocks: vec![Block::Table(details(runs))] });
     Page { title: title(runs), lead: lead(runs), cards: cards(runs), sections }
@@ -100,7 +100,7 @@ fn cards(runs: &[ReportRun]) -> Vec<Card> {
         return vec![
             Card::new("Runs", runs.len().to_string(), ""),
             Card::new("Configurations", groups.to_string(), "each has a panel below"),
-            Card::new("Complete", format!("{complete} of {}", runs.len()), "every request was done"),
+            Card::new("Complete", format!("{complete} of {}", runs.len()), "every request completed"),
             Card::new("Valid", format!("{valid} of {}", runs.len()), "by the independent check"),
         ];
     };

@@ -31,8 +31,8 @@ pub fn panels(runs: &[ReportRun]) -> Vec<Section> {
         charts.push(curves(
             &group,
             "queue",
-            "Executions that wait for GPUs",
-            "ready and without GPUs",
+            "Executions waiting for GPUs",
+            "ready, but without GPUs",
             |run| &run.queue,
         ));
         charts.push(predictions(&group));
@@ -44,7 +44,7 @@ pub fn panels(runs: &[ReportRun]) -> Vec<Section> {
         all.extend(requests::workflows(&group).map(Block::Table));
         if group.runs.len() > MOST_CURVES {
             all.push(Block::Text(format!(
-                "Curves are those of the {MOST_CURVES} best runs on the most GPUs; the table has all {}.",
+                "Curves show the {MOST_CURVES} best runs on the largest number of GPUs; the table has all {}.",
                 group.runs.len()
             )));
         }
@@ -137,14 +137,14 @@ fn speedups(group: &Group<'_>) -> Chart {
 fn p99s(group: &Group<'_>) -> Chart {
     let bars = bars(group, |run| Some(run.metrics.request_latency.p99));
     let chart = Chart::new("p99", "P99 latency", Axis::new("seconds").from_zero(), Axis::new(""))
-        .about("The best run of each policy: 99% of its requests took no longer.");
+        .about("The best run of each policy: 99% of its requests took at most this long.");
     fitted(chart, bars)
 }
 
 fn p99_by_gpus(group: &Group<'_>) -> Chart {
     let (x, y) = (Axis::new("GPUs").whole(), Axis::new("seconds").from_zero());
     let mut chart = Chart::new("p99", "P99 latency by number of GPUs", x, y)
-        .about("The best run of each policy: 99% of its requests took no longer.");
+        .about("The best run of each policy: 99% of its requests took at most this long.");
     for policy in group.policies().into_iter().take(MOST_CURVES) {
         let point =
             |gpus: &u32| Some((f64::from(*gpus), group.best(policy, *gpus)?.metrics.request_latency.p99));
@@ -214,7 +214,7 @@ fn latency(group: &Group<'_>) -> Chart {
         Axis::new("seconds from arrival to the last result").from_zero(),
         Axis::new("requests").percent().from_zero().up_to(1.0),
     )
-    .about("The share of the completed requests that took no longer.");
+    .about("The share of the completed requests that took at most this long.");
     for run in group.few(MOST_CURVES) {
         chart.stairs(name(group, run), run.latency.clone());
     }

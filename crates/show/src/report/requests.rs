@@ -69,7 +69,7 @@ pub(crate) fn slow_table(all: &[SlowRequest], run: &str) -> Option<PageTable> {
     if late {
         head.push("late s");
     }
-    head.push("what cost most");
+    head.push("main cause");
     let rows = all.iter().map(|one| {
         let mut row = vec![Cell::text(&one.request), Cell::text(&one.workflow)];
         let waiting = one.waiting_seconds + one.retrying_seconds;

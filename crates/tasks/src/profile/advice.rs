@@ -1,4 +1,4 @@
-//! What follows from a profile of both devices: who is faster, from which size on, and how to part the work.
+//! What follows from a profile of both devices: which is faster, from which size, and how to split the work.
 
 use super::types::{DeviceKind, HardwareProfile, Measurement, Operation};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub struct Ratio {
     pub gpu_share: f64,
 }
 
-/// The smallest measured size from which on the GPU is faster.
+/// The smallest measured size from which the GPU is faster.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Crossover {
     /// What.

@@ -38,8 +38,7 @@ impl NoLaw {
         };
         let hint = match self {
             NoLaw::NoDevice(_) => {
-                "tasks run on a CPU and on GPUs: measure both where there is a GPU (`gswarm tasks profile --device all`), or leave \
-                 --hardware out for a described machine"
+                "tasks run on a CPU and on GPUs: measure both where there is a GPU (`gswarm tasks profile --device all`), or omit --hardware to use a described machine"
             }
             NoLaw::TooFew { .. } => {
                 "measure at least two sizes, as in `gswarm tasks profile --sizes 256,1024`"

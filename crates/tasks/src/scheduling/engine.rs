@@ -14,10 +14,10 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// A task that waits for others, has not come, or was placed before.
-    #[error("task `{0}` was placed when it was not waiting to be")]
+    #[error("task `{0}` was placed although it was not waiting")]
     NotWaiting(String),
     /// A GPU that is not there, or a share above the whole.
-    #[error("task `{0}` was placed where nothing is")]
+    #[error("task `{0}` was placed on a device that does not exist")]
     NoSuchPlace(String),
     /// A task that is larger than the memory it was sent to.
     #[error("task `{0}` does not fit where it was placed")]

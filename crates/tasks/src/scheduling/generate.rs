@@ -28,11 +28,11 @@ pub enum TaskArrivals {
 pub struct WorkloadOptions {
     /// How many tasks.
     pub tasks: u32,
-    /// Smallest and largest size.
+    /// Minimum and maximum size.
     pub size: [f64; 2],
-    /// Least and greatest compute intensity.
+    /// Minimum and maximum compute intensity.
     pub intensity: [f64; 2],
-    /// Least and most memory, in MB of a million bytes.
+    /// Minimum and maximum memory, in MB of a million bytes.
     pub memory_mb: [f64; 2],
     /// How fast they come.
     pub arrivals: TaskArrivals,

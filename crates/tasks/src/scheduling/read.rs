@@ -268,7 +268,7 @@ impl Reader<'_> {
                             Code::SelfEdge,
                             line,
                             "dependencies",
-                            format!("task `{}` waits for itself", shown(id)),
+                            format!("task `{}` depends on itself", shown(id)),
                             Some("remove its own id from its dependencies".to_owned()),
                         );
                     }

@@ -89,7 +89,7 @@ fn doubts(execution: &[Cost]) -> Vec<String> {
     let doubtful = execution.iter().filter(|cost| cost.residual_percent.0 > DOUBTFUL);
     let told = |Cost { batch, residual_percent: (median, worst), .. }: &Cost| {
         format!(
-            "at batch {batch} calls deviated from the fitted cost by {median:.0}% in the median, {worst:.0}% at worst: is the server shared?"
+            "at batch {batch}, calls deviated from the fitted cost by {median:.0}% (median) and up to {worst:.0}%: is the server shared?"
         )
     };
     doubtful.map(told).collect()

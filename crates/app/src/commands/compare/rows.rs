@@ -46,8 +46,10 @@ impl Rows {
             let bytes = files::read(&path)?;
             for (line, row) in whole_rows(&bytes) {
                 if row.fingerprint != fingerprint {
-                    let message = format!("{} is of other inputs or another cluster", path.display());
-                    return Err(Failure::input(message).hint("give --out another folder, or remove this one"));
+                    let message = format!("{} belongs to other inputs or another cluster", path.display());
+                    return Err(
+                        Failure::input(message).hint("choose another folder with --out, or remove this one")
+                    );
                 }
                 whole.extend([line, b"\n"].concat());
                 known.insert(row.key(), row);
@@ -102,7 +104,7 @@ pub fn read(folder: &Path) -> Result<Option<Vec<SweepRow>>, Failure> {
     let whole = whole_rows(&bytes).count();
     if whole < lines && whole > 0 {
         let left = output::count((lines - whole) as u64, "line");
-        output::note(&format!("note: {left} of {} cannot be read, and is left out", path.display()));
+        output::note(&format!("note: {left} of {} cannot be read and is omitted", path.display()));
     }
     if known.is_empty() {
         let message = format!("{} has no row of a comparison in it (R005)", path.display());

@@ -88,7 +88,7 @@ impl Found {
                     all.place, other.place
                 );
                 return Err(Failure::input(message).hint(
-                    "several addresses may be those of vLLM or of SGLang; for others write a file of servers (docs/backends.md)",
+                    "several addresses work only for vLLM and SGLang; for other servers write a backends file (docs/backends.md)",
                 ));
             }
             if let Some(twice) =
@@ -105,20 +105,18 @@ impl Found {
     /// What is guessed, for people; a sentence each.
     pub fn told(&self) -> Vec<String> {
         let sizes = if self.server == Some("ollama") {
-            "Sizes of models are those that Ollama tells"
+            "Model sizes are those that Ollama reports"
         } else {
-            "Sizes of models are guessed from their names"
+            "Model sizes are guessed from their names"
         };
         let mut told = vec![
-            format!(
-                "{sizes}; a GPU is taken to have 80 GB (--gpu-memory), and there to be {} (--gpus)",
-                self.gpus()
-            ),
+            format!("{sizes}; assuming GPUs of 80 GB (--gpu-memory), {} in number (--gpus)", self.gpus()),
             "Times are guesses: `gswarm init --from` writes a configuration to put in your own".to_owned(),
         ];
         if self.models.len() > 1 && self.server.is_some_and(|kind| HOLD_ONE.contains(&kind)) {
             told.push(
-                "The servers are taken to share their GPUs, so that one model is awake at a time".to_owned(),
+                "The servers are assumed to share their GPUs, so that one model is awake at a time"
+                    .to_owned(),
             );
         }
         told
@@ -178,7 +176,7 @@ impl Found {
 
     /// Requests of every workflow, by turns.
     pub fn requests(&self) -> String {
-        let mut text = String::from("# Who asks for what, and when, in seconds.\nrequests:\n");
+        let mut text = String::from("# Requests and their arrivals, in seconds.\nrequests:\n");
         for at in 0..REQUESTS * self.models.len() {
             let _ = writeln!(
                 text,

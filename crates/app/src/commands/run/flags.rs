@@ -19,7 +19,7 @@ pub struct FaultArgs {
     #[arg(long, alias = "max_attempts", value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: Option<u32>,
-    /// Seconds that a request of a live run waits for servers that are unwell, before it fails [default: 600]
+    /// Seconds that a request of a live run waits for unhealthy servers before it fails [default: 600]
     #[arg(long, alias = "server_patience", value_name = "SECONDS", allow_negative_numbers = true, value_parser = not_negative)]
     server_patience: Option<f64>,
     /// Lose a GPU at a time, such as 3@600 (GPU 3 after 600 s); repeatable

@@ -18,8 +18,8 @@ Examples:
   gswarm tasks generate --load 0.8 --gpus 4 --seed 7 --out workload.parquet
   gswarm tasks generate --hardware hardware_profile.json --types matmul=2,sort=1 --out workload.csv
 
-Run times come from the profile, with effects of the site, noise and interference: docs/tasks.md says which.
-Columns that begin with true_ are known after the run alone.";
+Run times come from the profile, with effects of data location, noise and interference (docs/tasks.md).
+Columns that begin with true_ are known only after the run.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -27,19 +27,19 @@ pub struct GenerateTasksArgs {
     /// Number of tasks
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     tasks: u32,
-    /// Arrivals a second
+    /// Arrivals per second
     #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = not_negative)]
     rate: f64,
     /// Arrivals as a share of the machine's capacity, in place of a rate
     #[arg(long, value_name = "SHARE", value_parser = not_negative, conflicts_with = "rate")]
     load: Option<f64>,
-    /// Smallest and largest size
+    /// Minimum and maximum size
     #[arg(long, value_name = "LOW,HIGH", default_value = "100,5000", value_parser = range)]
     sizes: [f64; 2],
-    /// Least and greatest compute intensity
+    /// Minimum and maximum compute intensity
     #[arg(long, value_name = "LOW,HIGH", default_value = "0.1,1", value_parser = range)]
     intensity: [f64; 2],
-    /// Least and most memory, in MB
+    /// Minimum and maximum memory, in MB
     #[arg(long, value_name = "LOW,HIGH", default_value = "10,500", value_parser = range)]
     memory: [f64; 2],
     /// Share of tasks that depend on others
@@ -63,7 +63,7 @@ pub struct GenerateTasksArgs {
     /// File to write, CSV or Parquet by its extension
     #[arg(long, short, value_name = "FILE")]
     out: PathBuf,
-    /// Replace a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 }

@@ -21,13 +21,12 @@ Examples:
   gswarm tasks pipeline --config pipeline.yaml --out run
   gswarm tasks pipeline --out run --results-to docs/results.md
 
-Phases that are done are kept: they are done again when their settings, a phase before them, or their files
-have changed.";
+Finished phases are kept. A phase is repeated if its settings, an earlier phase or its files have changed.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PipelineArgs {
-    /// Settings, YAML; missing ones have their defaults
+    /// Settings, YAML; missing ones take their defaults
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Folder for everything
@@ -67,7 +66,7 @@ pub fn run(args: &PipelineArgs) -> Result<(), Failure> {
     let _lock = state::lock(folder)?;
     let (mut state, fault) = if args.force { (State::default(), None) } else { State::read(folder) };
     if let Some(fault) = fault {
-        output::line(&format!("state     {fault}: every phase is done again"))?;
+        output::line(&format!("state     {fault}: every phase is repeated"))?;
     }
     state.keep_foreign_files(folder, args.force)?;
     // What a phase is made from: its own settings, those of the phases before it, and what these have handed on.
@@ -127,7 +126,7 @@ fn going_on(name: &str) {
 /// Says why a finished phase is repeated.
 fn again(name: &str, standing: &Standing) -> Result<(), Failure> {
     match standing {
-        Standing::Damaged(why) => output::line(&format!("{name:<9} {why}: done again")),
+        Standing::Damaged(why) => output::line(&format!("{name:<9} {why}: repeated")),
         Standing::Done | Standing::Open => Ok(()),
     }
 }

@@ -19,7 +19,7 @@ Examples:
   gswarm tasks profile --device cuda:0 --budget 0.5 --out gpu.json
 
 Each operation is warmed up and repeated until the quartiles are within 5% of the median, or its budget is used up.
-CUDA is loaded at run time: where it is not there, that is said, and the CPU is measured alone.";
+CUDA is loaded at run time. Without it, a note says so and only the CPU is measured.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -27,16 +27,16 @@ pub struct ProfileArgs {
     /// What to measure: cpu, one GPU as in cuda:0, or all
     #[arg(long, value_name = "DEVICE", default_value = "all", value_parser = devices)]
     device: Wanted,
-    /// Edges of the matrices
+    /// Edge lengths of the matrices
     #[arg(long, value_name = "N,...", default_value = "256,512,1024,2048", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(16..=16384))]
     sizes: Vec<u32>,
-    /// Seconds for each operation at each size
+    /// Time budget in seconds per operation and size
     #[arg(long, value_name = "SECONDS", default_value_t = 0.6, value_parser = crate::args::not_negative)]
     budget: f64,
     /// File to write
     #[arg(long, short, value_name = "FILE")]
     out: PathBuf,
-    /// Replace a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 }
@@ -200,7 +200,7 @@ fn advice(ratios: &[Ratio]) -> Result<(), Failure> {
             size.map_or("at no measured size".to_string(), |size| format!("from {size} on"))
         };
         output::line(&format!(
-            "{}: the GPU is faster {}, and with its data sent first {}",
+            "{}: the GPU is faster {}; including the transfer of its data, {}",
             Operation::name(operation),
             from(resident),
             from(with_transfer)

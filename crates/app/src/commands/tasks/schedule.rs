@@ -27,10 +27,9 @@ Examples:
   gswarm tasks schedule --tasks workload.csv --policy learned --predictor cpu.model --predictor gpu.model
   gswarm tasks schedule --compare --seeds 1..10 --loads 0.5,0.8,0.95,1.5 --count 10000
 
-Policies decide from predicted times: those of the predictors, else what the hardware profile or the tasks' columns
-profile_cpu_seconds and profile_gpu_seconds say. Only `clairvoyant`
-knows the true ones. --compare trains predictors on tasks of a seed of their own, unless --predictor or --bare is given.
-Every log is checked by rules that do not know the scheduler.";
+Policies decide from predicted times: those of the predictors, else of the hardware profile or of the tasks' columns
+profile_cpu_seconds and profile_gpu_seconds. Only `clairvoyant` knows the true times. --compare trains predictors on
+tasks of a separate seed, unless --predictor or --bare is given. Every log is checked independently of the scheduler.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -47,14 +46,14 @@ pub struct ScheduleArgs {
     /// Predictor of run times: one per device, or one for both
     #[arg(long, value_name = "FILE")]
     predictor: Vec<PathBuf>,
-    /// Hardware profile that estimates, memory, link and power come from; without it, estimates are those of the
-    /// tasks' own columns where they have such, and all else is that of a described machine
+    /// Hardware profile for estimates, memory, link and power [default: the estimates in the tasks' columns, if any,
+    /// and a built-in machine]
     #[arg(long, alias = "profile", value_name = "FILE")]
     hardware: Option<PathBuf>,
     /// Weight of energy, in seconds per joule: the objective is makespan + weight * energy
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = crate::args::not_negative)]
     energy_weight: f64,
-    /// For policies that draw lots
+    /// Seed for randomised policies
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Folder for the results; replaces those of an earlier run

@@ -91,7 +91,7 @@ pub fn few_rates(of: &Overview) -> String {
 }
 
 /// Heads of the slowest requests' columns.
-pub const SLOW_HEADS: [&str; 4] = ["request", "workflow", "latency", "what cost most"];
+pub const SLOW_HEADS: [&str; 4] = ["request", "workflow", "latency", "main cause"];
 
 pub fn slow(one: &SlowRequestRow) -> Vec<String> {
     vec![
@@ -115,7 +115,7 @@ pub fn counts(of: &Overview) -> String {
     let counts = &of.counts;
     let broken = match counts.violations {
         0 => String::new(),
-        rules => format!(" | {rules} violations of the check: a fault of gswarm"),
+        rules => format!(" | {rules} violations of the check: a bug in gswarm"),
     };
     format!(
         "requests: {} open, {} completed, {} failed, {} cancelled | nodes: {} waiting, {} running, {} executed, {} retries | {} loads, {} evictions{broken}",

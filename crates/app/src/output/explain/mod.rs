@@ -58,13 +58,13 @@ pub fn request(story: &RequestStory) -> String {
         part("waiting", story.waiting),
         part("switching", story.switching),
         part("executing", story.executing),
-        part("attempts that failed or were lost, and the waits for them", story.retrying),
+        part("failed and lost attempts, and the waits for them", story.retrying),
     ];
     out += &paragraph(&format!(
         "On its critical path: {}.",
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     ));
-    out += &paragraph(&format!("With nothing in its way it would have taken {}.", long(story.undisturbed)));
+    out += &paragraph(&format!("Without any waiting it would have taken {}.", long(story.undisturbed)));
     if let Some(late) = story.late_by_seconds {
         let text = if late > 0.0 {
             format!("It missed its deadline by {}.", s(late))
@@ -96,19 +96,19 @@ pub fn request(story: &RequestStory) -> String {
         let _ = write!(
             out,
             "\n{}",
-            paragraph(&format!("Off the path, with the time to spare: {}.", list.join(", ")))
+            paragraph(&format!("Off the critical path, with slack: {}.", list.join(", ")))
         );
     }
     out
 }
 
-/// The slowest requests, a line each: where their time went, and what cost most.
+/// The slowest requests, a line each: where their time went, and main cause.
 pub fn slowest(all: &[SlowRequest]) -> String {
     let late_by = |one: &SlowRequest| one.late_by_seconds.filter(|&late| late > 0.0);
     let late = all.iter().any(|one| late_by(one).is_some());
     let mut header = vec!["request", "latency s", "wait s", "load s", "run s"];
     header.extend(late.then_some("late s"));
-    header.push("cost most");
+    header.push("main cause");
     let rows = all.iter().map(|one| {
         let mut row = vec![
             shown(&one.request).into_owned(),

@@ -29,7 +29,7 @@ pub fn node(story: &NodeStory) -> String {
         out += &paragraph(&text);
     }
     if !story.held_by.is_empty() {
-        let _ = write!(out, "\n{}\n\n{}\n", heading("What held its GPUs"), holders(&story.held_by));
+        let _ = write!(out, "\n{}\n\n{}\n", heading("What its GPUs were doing"), holders(&story.held_by));
         if story.holders_left_out > 0 {
             let _ = writeln!(out, "and {} before these", story.holders_left_out);
         }
@@ -91,7 +91,7 @@ fn queued(story: &NodeStory) -> Option<String> {
         0 => "none that was ready later took GPUs before it".to_string(),
         _ => format!("{} that {} ready later took GPUs before it", count(overtook, "node"), were(overtook)),
     };
-    Some(format!("{} {} waiting already when it was ready; {later}.", count(before, "node"), were(before)))
+    Some(format!("{} {} already waiting when it was ready; {later}.", count(before, "node"), were(before)))
 }
 
 fn holders(all: &[Holder]) -> String {
@@ -123,7 +123,7 @@ fn switched(story: &NodeStory) -> Option<String> {
         .map(|one| match one.waiting_nodes {
             0 => format!("{}, for which no node was ready", one.model),
             nodes => format!(
-                "{}, for which {} ({} of execution) could have gone on without a load",
+                "{}, for which {} ({} of execution) could have continued without a load",
                 one.model,
                 count(nodes as u64, "ready node"),
                 long(one.waiting_work)
@@ -131,14 +131,11 @@ fn switched(story: &NodeStory) -> Option<String> {
         })
         .collect();
     match (old.is_empty(), length.0) {
-        (false, _) => Some(format!(
-            "Loading {} took {} and put it in the place of {}.",
-            story.model,
-            long(length),
-            old.join(" and ")
-        )),
+        (false, _) => {
+            Some(format!("Loading {} took {} and evicted {}.", story.model, long(length), old.join(" and ")))
+        }
         (true, 0) => None,
-        (true, _) => Some(format!("Loading {} took {}; it displaced nothing.", story.model, long(length))),
+        (true, _) => Some(format!("Loading {} took {} and evicted nothing.", story.model, long(length))),
     }
 }
 
@@ -187,7 +184,7 @@ fn verdict(story: &NodeStory) -> String {
     };
     let best = if let Some(room) = others().filter(sooner).find(|one| one.free_room) {
         format!(
-            "On {} it could have started {} sooner without moving anything else.",
+            "On {} it could have started {} sooner, with everything else unchanged.",
             gpus(&room.gpus),
             s(-room.later_by as f64 / 1e6)
         )
@@ -197,10 +194,8 @@ fn verdict(story: &NodeStory) -> String {
         } else {
             "which was ready later"
         };
-        let instead = best
-            .taken_by
-            .as_deref()
-            .map_or(String::new(), |next| format!(", in the place of {next}, {order}"));
+        let instead =
+            best.taken_by.as_deref().map_or(String::new(), |next| format!(", ahead of {next}, {order}"));
         format!(
             "{} would have served it {} sooner{instead}.",
             gpus(&best.gpus),
@@ -208,12 +203,12 @@ fn verdict(story: &NodeStory) -> String {
         )
     } else if let Some(own) = story.alternatives.iter().find(|one| one.chosen && one.later_by < 0) {
         format!(
-            "No other GPUs would have been sooner; on its own it could have started {} sooner by going first.",
+            "No other GPUs would have been sooner. On its own GPUs it could have started {} sooner by going first.",
             s(-own.later_by as f64 / 1e6)
         )
     } else if let Some(next) = others().min_by_key(|one| one.later_by) {
         match next.later_by {
-            0 => "Other GPUs would have been as good; none was better.".to_string(),
+            0 => "Other GPUs would have been as good, but none better.".to_string(),
             later => format!(
                 "No choice was better; the next best would have been {} later.",
                 s(later as f64 / 1e6)

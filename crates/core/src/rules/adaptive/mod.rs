@@ -30,7 +30,7 @@ use lookahead::Lookahead;
 pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "adaptive",
     BOTH,
-    "low latency at few switches, whatever the load, deadlines and priorities kept; for any stream",
+    "low latency with few switches at any load; honours deadlines and priorities; for any stream",
 );
 
 params! {

@@ -58,15 +58,15 @@ backends:
     grace: 20
     models: {llm7b: "org/llama-7b", llm70b: "org/llama-70b"}
 ```
-A process ends with gswarm, however gswarm ends. A shell (`/bin/sh`) stands between the two. It runs the process in
-its own process group and reads from a pipe that gswarm holds. When the pipe closes, it sends TERM to the group, and
-KILL after the grace time. Processes that leave the group (`setsid`) end too: they are found by the variable
-`GSWARM_STARTED` in their environment.
+A process ends when gswarm ends, even if gswarm is killed. gswarm starts each process through a shell (`/bin/sh`). The
+shell runs it in its own process group and reads from a pipe that gswarm holds open. When the pipe closes, the shell
+sends TERM to the group, and KILL after the grace time. Processes that leave the group (`setsid`) end too: they are
+found by the variable `GSWARM_STARTED` in their environment.
 
 Secrets are not inherited. Pass one with `env: {HF_TOKEN: "{env:HF_TOKEN}"}`.
 
-A process that ends with exit code 2, 126 or 127 before it answers was started wrongly, and is not started again. So is
-one that ends in the same way three times in a row. Messages name the file with all of its output."#,
+A process that exits with code 2, 126 or 127 before it answers is misconfigured and is not restarted. The same holds for
+one that exits in the same way three times in a row. Messages name the file with all of its output."#,
     };
 
     fn check(&self, given: &GivenFields<'_>, faults: &mut Faults) {
@@ -339,7 +339,7 @@ impl Api for Command {
 
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
         let Some((model, http, _)) = self.servers_of(handle) else {
-            return Err(BackendError::Gone(format!("`{handle}` is not there")));
+            return Err(BackendError::Gone(format!("`{handle}` is not running")));
         };
         call_openai(&http, &model, self.spec.calls, call).await
     }

@@ -107,8 +107,8 @@ fn data(answer: &Value) -> Result<&Value, BackendError> {
     if answer.get("success") == Some(&Value::Bool(true)) {
         return field(answer, "/data", Some);
     }
-    let said = answer.get("message").and_then(Value::as_str).unwrap_or("it says no more");
-    Err(BackendError::Failed(format!("the server did not succeed: {}", brief(said))))
+    let said = answer.get("message").and_then(Value::as_str).unwrap_or("it gives no reason");
+    Err(BackendError::Failed(format!("the server reports failure: {}", brief(said))))
 }
 
 /// Where the weights of a new instance were. A server that does not tell may have read them from disk.

@@ -23,7 +23,7 @@ impl ServerKind for KServeSpec {
             "`POST /v2/models/M/infer` with text tensors",
         ],
         example: r##"Triton (`--model-control-mode=explicit`) or MLServer (`"load_models_at_startup": false`). The text goes to the first input that takes text.
-Other inputs get what the node's settings or inputs hold under their names. All outputs come back under their names:
+Other inputs are filled from the node's settings or inputs of the same name. All outputs come back under their names:
 ```yaml
 backends:
   - {kind: kserve, gpus: 0, url: "http://localhost:8000", models: {llm7b: ensemble}, timeouts: {load: 900}}

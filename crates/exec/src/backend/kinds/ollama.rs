@@ -135,7 +135,7 @@ impl Api for Ollama {
                 let answer = self.http.call("/api/chat", &body).await?;
                 let text = field(&answer, "/message/content", Value::as_str)?;
                 if answer.get("done") != Some(&Value::Bool(true)) {
-                    return Err(BackendError::Failed("the answer breaks off".to_owned()));
+                    return Err(BackendError::Failed("the answer is cut off".to_owned()));
                 }
                 Ok(json!({"text": text, "finish_reason": answer["done_reason"], "usage": usage(&answer)}))
             }

@@ -17,7 +17,7 @@ impl ServerKind for OpenAiSpec {
         fields: OpenAiSpec::FIELDS,
         defaults: OpenAiSpec::defaults,
         protocol: ["nothing; the model must be listed", "nothing", "`GET /v1/models`", "OpenAI's interface"],
-        example: r#"Any server with OpenAI's interface, whose models are always there:
+        example: r#"Any server with the OpenAI API, whose models are always loaded:
 ```yaml
 backends:
   - kind: openai

@@ -22,12 +22,12 @@ impl ServerKind for SglangSpec {
         protocol: [
             "`POST /resume_memory_occupation`; at level 2 with `POST /update_weights_from_disk` between weights and cache",
             "`POST /release_memory_occupation`",
-            "`GET /health`, and the last order: the server does not report it",
+            "`GET /health` and the last command sent: the server does not report it",
             "OpenAI's interface",
         ],
         example: r#"SGLang, started with `--enable-memory-saver`. A server does not report whether it has released its memory. gswarm
-assumes that it holds its model when a run begins and after it was away: start a run on servers that have not released
-theirs.
+assumes that it holds its model when a run begins and after an outage: start runs on servers that have not released
+their models.
 ```yaml
 backends:
   - kind: sglang

@@ -45,12 +45,12 @@ impl<A: Api + 'static> Managed<A> {
             (Ok(()), error) => Err(error),
             // Something else may listen there by now: what it says of the call counts for nothing.
             (Err(BackendError::Unwell(state)), error) => {
-                Err(BackendError::Unwell(format!("{error}; asked for its state: {state}")))
+                Err(BackendError::Unwell(format!("{error}; its state: {state}")))
             }
             (Err(gone), error) if self.has_fallen_alone(handle).await => {
                 tracing::warn!("`{handle}` has crashed, the others continue: {gone}");
                 if self.comes_back(handle).await {
-                    tracing::warn!("`{handle}` can be asked again");
+                    tracing::warn!("`{handle}` answers again");
                 }
                 self.falls(replica, handle).await;
                 // Where it only lost the model, and lives, nothing has crashed.
@@ -89,7 +89,7 @@ impl<A: Api + 'static> Managed<A> {
             slot.has_fallen = false;
         }
         let handle = slot.handle.clone();
-        handle.ok_or_else(|| BackendError::Gone("the server was taken out meanwhile".to_owned()))
+        handle.ok_or_else(|| BackendError::Gone("the server left rotation meanwhile".to_owned()))
     }
 
     /// Whether the server says that it has a model: it is gone where it has none, and unwell where it does not say.

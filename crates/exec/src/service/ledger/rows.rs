@@ -123,7 +123,7 @@ pub(super) fn outputs_of(db: &Connection, id: &str) -> Result<Vec<(String, Value
 }
 
 pub(super) fn altered(id: &str) -> JournalError {
-    JournalError::Damaged(format!("what is kept of `{id}` does not fit its checksum"))
+    JournalError::Damaged(format!("the record of `{id}` does not match its checksum"))
 }
 
 /// Writes one thing; for a request that is to be accepted, whether there was none of its name.

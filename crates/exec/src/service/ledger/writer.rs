@@ -24,7 +24,7 @@ pub enum StorageFault {
 
 /// Why nothing can be written down, and so nothing be promised.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nothing can be written down, so that nothing new is accepted: {why}")]
+#[error("the state cannot be written, so no new requests are accepted: {why}")]
 pub struct StorageTrouble {
     /// What is wrong.
     pub fault: StorageFault,
@@ -35,12 +35,10 @@ pub struct StorageTrouble {
 impl StorageTrouble {
     fn of(error: &JournalError) -> StorageTrouble {
         let (fault, what) = match error {
-            JournalError::Gone(_) | JournalError::InUse => {
-                (StorageFault::Gone, "put it back, or start again")
-            }
-            JournalError::Damaged(_) => (StorageFault::Damaged, "put a copy back and start again"),
+            JournalError::Gone(_) | JournalError::InUse => (StorageFault::Gone, "restore it, or restart"),
+            JournalError::Damaged(_) => (StorageFault::Damaged, "restore a copy and restart"),
             // Where a disk is full, SQLite says so or that it cannot write.
-            _ => (StorageFault::Full, "is the disk full? What was accepted goes on once there is room"),
+            _ => (StorageFault::Full, "is the disk full? Accepted requests continue once there is space"),
         };
         StorageTrouble { fault, why: format!("{error}; {what}") }
     }
@@ -137,7 +135,7 @@ impl LedgerWriter {
         match written {
             Ok(()) => {
                 if self.last.take().is_some() {
-                    tracing::warn!("{}: requests can be written down again", self.folder.display());
+                    tracing::warn!("{}: the state can be written again", self.folder.display());
                     self.say(None);
                 }
             }
@@ -235,7 +233,7 @@ impl LedgerWriter {
         self.db = store::open(&path, &self.lock, self.durability)?;
         rows::prepare(&self.db)?;
         *place = Place::of(&path, &self.folder.join(LOCK));
-        tracing::warn!("{} was deleted or moved: all of it was written anew", path.display());
+        tracing::warn!("{} was deleted or moved: it was rewritten in full", path.display());
         Ok(())
     }
 }

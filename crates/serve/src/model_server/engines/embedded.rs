@@ -135,13 +135,13 @@ impl EmbeddedEngine {
     fn language(&self) -> Result<Arc<InferenceEngine>, Fault> {
         match self {
             EmbeddedEngine::Language(engine) => Ok(Arc::clone(engine)),
-            EmbeddedEngine::Embedding(_) => Err(Fault::invalid("an embedding model writes no text")),
+            EmbeddedEngine::Embedding(_) => Err(Fault::invalid("an embedding model does not generate text")),
         }
     }
 }
 
 fn no_embedding() -> Fault {
-    Fault::invalid("a language model makes no embeddings")
+    Fault::invalid("a language model does not make embeddings")
 }
 
 /// Refuses what is too long whatever its tokens are, before anybody counts them.

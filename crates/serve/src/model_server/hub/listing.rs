@@ -111,7 +111,7 @@ impl Hub {
                 200 => return parse(answer).await,
                 404 => {}
                 401 | 403 => {
-                    let message = format!("the hub does not let this server have `{name}`: is HF_TOKEN set?");
+                    let message = format!("the hub denies access to `{name}`: is HF_TOKEN set?");
                     return Err(Fault::new(StatusCode::FORBIDDEN, "hub_refused", message));
                 }
                 status => return Err(hub_fault(format!("the hub answered {status} for `{name}`"))),
@@ -134,7 +134,7 @@ impl Hub {
         match (checksum, size) {
             (Some(checksum), Some(size)) => Ok((checksum, size)),
             (None, _) => Err(hub_fault(format!("the hub gives no checksum of {path}"))),
-            (_, None) => Err(hub_fault(format!("the hub does not say how long {path} is"))),
+            (_, None) => Err(hub_fault(format!("the hub gives no size for {path}"))),
         }
     }
 }

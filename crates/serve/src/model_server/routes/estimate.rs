@@ -32,7 +32,7 @@ pub(super) async fn by_model(
         return of_instance(&instance, &request).await;
     }
     let name = request.model_name.clone();
-    let name = name.ok_or_else(|| Fault::param("model_name", "say `model_name` or `instance_id`"))?;
+    let name = name.ok_or_else(|| Fault::param("model_name", "give `model_name` or `instance_id`"))?;
     let known = server.registry().known(&name).await?;
     if let Some(device) = &request.device {
         server.registry().place(&known, devices::parse(Some(device))?)?;

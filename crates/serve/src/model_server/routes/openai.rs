@@ -88,7 +88,7 @@ pub(super) async fn completions(
     };
     let echo = request.echo == Some(true);
     if echo && prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_))) {
-        return Err(Fault::param("echo", "echo goes with a text, not with tokens").into());
+        return Err(Fault::param("echo", "echo needs a text prompt, not tokens").into());
     }
     // The API's usual length is not something that was asked for.
     let most = Limit {

@@ -27,7 +27,7 @@ pub fn admit(endpoint: Endpoint, body: &Map<String, Value>, target: CallTarget<'
             own(endpoint, body)?;
             let fits = target.abilities.lacks_tools && is_given(body.get("tools"));
             if fits {
-                return Err(unsupported("tools", "the model's chat template knows no tools"));
+                return Err(unsupported("tools", "the model's chat template does not support tools"));
             }
             let asked = ["max_completion_tokens", "max_tokens"];
             let asked = asked.into_iter().find_map(|name| Some((name, body.get(name)?.as_u64()?)));
@@ -47,7 +47,7 @@ pub fn admit(endpoint: Endpoint, body: &Map<String, Value>, target: CallTarget<'
 /// Whether gswarm's own models can carry it out: what they do not know is refused, not passed over.
 pub fn own(endpoint: Endpoint, body: &Map<String, Value>) -> Result<(), Fault> {
     if !endpoint.is_own() {
-        let message = format!("gswarm's own models do not have {}", endpoint.path());
+        let message = format!("gswarm's own models do not support {}", endpoint.path());
         return Err(unsupported("model", &message));
     }
     shapes(endpoint, body)?;
@@ -59,7 +59,7 @@ pub fn own(endpoint: Endpoint, body: &Map<String, Value>) -> Result<(), Fault> {
                     |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|one| one == *value);
                 if neutral.is_empty() || !neutral.split('|').any(is_neutral) {
                     let note = if note.is_empty() { String::new() } else { format!(": {note}") };
-                    let message = format!("this model cannot do what `{name}` asks for{note}");
+                    let message = format!("this model does not support this value of `{name}`{note}");
                     return Err(unsupported(name, &message));
                 }
             }
@@ -74,7 +74,7 @@ fn as_calls(endpoint: Endpoint, body: &Map<String, Value>) -> Result<(), Fault> 
     const TEXTS: [&str; 6] = ["model", "messages", "prompt", "input", "stop", "stream_options"];
     const NOT_ONE: [&str; 5] = ["n", "logprobs", "top_logprobs", "echo", "best_of"];
     if !matches!(endpoint, Endpoint::Chat | Endpoint::Completions | Endpoint::Embeddings) {
-        let message = format!("the model's server does not have {}", endpoint.path());
+        let message = format!("the model's server does not support {}", endpoint.path());
         return Err(unsupported("model", &message));
     }
     for (name, value) in body.iter().filter(|(_, value)| !value.is_null()) {
@@ -83,7 +83,10 @@ fn as_calls(endpoint: Endpoint, body: &Map<String, Value>) -> Result<(), Fault> 
         let neutral = matches!(value, Value::Bool(false)) || value.as_u64() == Some(1);
         let is_text = TEXTS.contains(&name.as_str());
         if (!plain && !is_text) || (NOT_ONE.contains(&name.as_str()) && !neutral) {
-            return Err(unsupported(name, &format!("the model's server cannot do what `{name}` asks for")));
+            return Err(unsupported(
+                name,
+                &format!("the model's server does not support this value of `{name}`"),
+            ));
         }
     }
     Ok(())

@@ -194,7 +194,7 @@ pub fn markdown() -> String {
     for endpoint in Endpoint::ALL {
         let _ = writeln!(text, "### `POST {}`\n", endpoint.path());
         if !endpoint.is_own() {
-            text.push_str("gswarm's own models do not have this endpoint: calls of them are refused.\n\n");
+            text.push_str("gswarm's own models do not support this endpoint: such calls are refused.\n\n");
         }
         text.push_str(
             "| parameter | of | servers with the API | own models | note |\n|---|---|---|---|---|\n",

@@ -22,11 +22,11 @@ pub fn parts(context: &Context<'_>, found: &mut Vec<TaskViolation>) {
         let mut say = |rule, message: String| found.push(TaskViolation::new(rule, &entry.task.id, message));
         let (share, record) = (u64::from(entry.record.share), entry.record);
         if share > WHOLE {
-            say(TaskRule::Share, format!("{share} millionths are more than the whole"));
+            say(TaskRule::Share, format!("a share of {share} millionths exceeds 1"));
             continue;
         }
         if record.gpu.is_some() != (share > 0) || record.cpu.is_some() != (share < WHOLE) {
-            say(TaskRule::Share, format!("{share} millionths on a GPU do not go with the parts that it has"));
+            say(TaskRule::Share, format!("{share} millionths on a GPU contradict the parts that it has"));
         }
         let span = |start: Time, end: Time| if end >= start { Some(end.0 - start.0) } else { None };
         if let Some(part) = record.cpu {
@@ -47,13 +47,13 @@ pub fn parts(context: &Context<'_>, found: &mut Vec<TaskViolation>) {
                 say(TaskRule::Transfer, format!("its data does not take {transfer} us over the link"));
             }
             if part.start < part.transfer_end {
-                say(TaskRule::Transfer, "it starts before its data is there".to_string());
+                say(TaskRule::Transfer, "it starts before its data arrives".to_string());
             }
         }
         if record.finish != ends(entry) {
             say(
                 TaskRule::Finish,
-                format!("it is done at {} us, and its last part at {}", record.finish.0, ends(entry).0),
+                format!("it ends at {} us, but its last part at {}", record.finish.0, ends(entry).0),
             );
         }
     }

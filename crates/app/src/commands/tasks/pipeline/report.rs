@@ -37,7 +37,7 @@ pub fn place(text: &Path, force: bool) -> Result<(Batch, String), Failure> {
     if found.is_empty() || pipeline::is_markdown(&found) {
         return Ok(place);
     }
-    Err(Failure::input(format!("{FLAG} {} exists, and no pipeline wrote it", text.display()))
+    Err(Failure::input(format!("{FLAG} {} exists, but was not written by a pipeline", text.display()))
         .hint("choose another file, or pass --force to replace it and repeat every phase"))
 }
 

@@ -14,9 +14,9 @@ use serde_json::Value;
 
 /// Every setting, with what it does: the defaults, as a file.
 pub const COMMENTED: &str = "\
-# Settings of `gswarm tasks pipeline`; what is left out is as here.
+# Settings of `gswarm tasks pipeline`. Omitted settings have the values shown here.
 profile:
-  use: auto                 # what later phases use: measured (needs a GPU), described (round figures), or auto: measured if there is a GPU
+  use: auto                 # profile of later phases: measured (needs a GPU), described (round figures), auto (measured if there is a GPU)
   measure: true             # whether to measure this machine at all
   sizes: [256, 512, 1024, 2048]
   budget_seconds: 0.1       # for each operation at each size
@@ -28,7 +28,7 @@ workload:
   sizes: [100, 5000]        # smallest and largest
   intensity: [0.1, 1.0]     # least and greatest compute intensity
   memory_mb: [10, 500]      # least and most memory
-  types: {matmul: 1, convolution: 1, sort: 1, sparse: 1}  # in what proportion; 0 is none
+  types: {matmul: 1, convolution: 1, sort: 1, sparse: 1}  # relative weights; 0 for none
   seed: 0
 train:
   model: gradient_boosting  # random_forest, gradient_boosting, linear or last_two
@@ -36,7 +36,7 @@ train:
   depth: null               # of the trees; 15 for a forest, 7 for a boosted sum unless given
   seed: 0
 schedule:
-  tasks: 1000               # the first so many tasks of the workload
+  tasks: 1000               # schedules the first tasks of the workload, this many
   gpus: 4
   energy_weight: 0.0        # what a joule is worth in seconds
 evaluate:
@@ -264,7 +264,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Settings, Failure> {
 fn too_few(file: Source<'_>, tasks: u32, scheduled: u32) -> Option<Diagnostic> {
     let left = tasks.saturating_sub(scheduled) as usize;
     let message = format!(
-        "of {tasks} tasks, {scheduled} are scheduled and {left} left to learn from; at least {MIN_ROWS} are needed"
+        "of {tasks} tasks, {scheduled} are scheduled, which leaves {left} for training; at least {MIN_ROWS} are needed"
     );
     (left < MIN_ROWS).then(|| fault_at(file, "workload.tasks", Code::TooFewRows, &message))
 }

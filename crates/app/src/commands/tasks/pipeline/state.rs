@@ -65,7 +65,7 @@ impl State {
         match theirs {
             None => Ok(()),
             Some(file) => Err(Failure::input(format!(
-                "{} exists, and no pipeline wrote it",
+                "{} exists, but was not written by a pipeline",
                 folder.join(file).display()
             ))
             .hint("choose another folder, or pass --force to replace its files")),
@@ -79,7 +79,7 @@ impl State {
         for (file, sum) in records.flat_map(|record| &record.files) {
             let path = folder.join(file);
             if checksum(&path).ok().as_ref() != Some(sum) {
-                return Err(Failure::input(format!("{} was changed while it was read", path.display())));
+                return Err(Failure::input(format!("{} changed while it was being read", path.display())));
             }
         }
         Ok(())
@@ -109,7 +109,7 @@ impl State {
             match checksum(&path) {
                 Ok(found) if record.files.get(file) == Some(&found) => {}
                 Ok(_) => return Standing::Damaged(format!("{file} has changed since it was written")),
-                Err(_) if !path.exists() => return Standing::Damaged(format!("{file} is gone")),
+                Err(_) if !path.exists() => return Standing::Damaged(format!("{file} is missing")),
                 Err(error) => return Standing::Damaged(format!("{file} cannot be read: {error}")),
             }
         }

@@ -50,8 +50,8 @@ impl CompareTasksArgs {
             ("--bare", self.bare),
         ];
         match flags.into_iter().find(|&(_, given)| given && !self.compare) {
-            Some((flag, _)) => Err(Failure::input(format!("{flag} does nothing without --compare"))
-                .hint("remove it, or compare policies with --compare in place of --tasks")),
+            Some((flag, _)) => Err(Failure::input(format!("{flag} has no effect without --compare"))
+                .hint("remove it, or use --compare in place of --tasks")),
             None => Ok(self.compare),
         }
     }
@@ -151,7 +151,7 @@ fn train(
 ) -> Result<Vec<Predictor>, Failure> {
     let options = WorkloadOptions { tasks: 10_000, seed: HISTORY, ..workload.clone() };
     let from = args.hardware.as_deref();
-    let _teaching = Phase::new("learning run times from other tasks", true);
+    let _teaching = Phase::new("training predictors on other tasks", true);
     let history = generate(&options, profile).map_err(|error| unmade(from, error))?.workload;
     let bare = Estimates::of_profile(&history, profile).map_err(|error| unprofiled(from, &error))?;
     teach(&history, &bare, &FitSettings::new(PredictorKind::GradientBoosting))
