@@ -1,4 +1,4 @@
-//! Flags about run times: what is believed about them, and what is true.
+//! Flags about run times: estimates and true times.
 
 use crate::failure::Failure;
 use crate::output::files;

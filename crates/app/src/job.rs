@@ -1,4 +1,4 @@
-//! What commands share that read a problem: from the flags to a scenario.
+//! Shared by commands that read a problem: from flags to a scenario.
 
 use crate::args::InputArgs;
 use crate::failure::Failure;

@@ -71,7 +71,7 @@ fn without_command(answer: &clap::Error) -> u8 {
     }
 }
 
-/// A panic is a fault of this program: say so in a line, and leave the details to those who ask for them.
+/// A panic is a bug: report it in one line, with details on request.
 fn install_panic_hook() {
     let detailed = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
     let default_hook = panic::take_hook();

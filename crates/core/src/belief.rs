@@ -1,8 +1,8 @@
-//! What is believed about run times: an estimate for every task, how far off it may be, and what ends of executions teach.
+//! Beliefs about run times: an estimate for every task, its uncertainty, and what finished executions teach.
 //!
-//! The [`Instance`] holds the estimates and their intervals, which do not change. A [`Learner`] watches
-//! what executions really take and says by how much a model's times differ from the estimates now. The engine puts the two
-//! together: policies ask [`View::expected`](crate::engine::View::expected) and
+//! The [`Instance`] holds the estimates and their intervals, which do not change. A [`Learner`] watches the actual
+//! times and reports how far a model's times currently deviate from the estimates. The engine puts the two together:
+//! policies ask [`View::expected`](crate::engine::View::expected) and
 //! [`View::quantile`](crate::engine::View::quantile), in estimates and in live runs alike.
 
 mod recent;
@@ -14,7 +14,7 @@ use crate::id::{Gpus, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::Span;
 
-/// What is seen when an execution gives its result.
+/// What a learner sees when an execution completes.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
     /// The task.
@@ -23,9 +23,9 @@ pub struct Observation {
     pub model: ModelId,
     /// Where it ran.
     pub gpus: Gpus,
-    /// What was estimated before anything was learned.
+    /// The estimate before anything was learned.
     pub estimated: Span,
-    /// What it took, as if it had been alone on its replica: the slowdown of a batch is taken out by the model's curve.
+    /// Its time as if it had run alone: the slowdown of the batch is divided out with the model's curve.
     pub took: Span,
     /// Executions on the replica just after it started, itself included.
     pub batch: u32,
@@ -34,7 +34,7 @@ pub struct Observation {
 /// How the times of a model compare with their estimates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Belief {
-    /// So many times as long as estimated, in the mean.
+    /// Mean ratio of actual to estimated time.
     pub factor: f64,
     /// The standard deviation of the logarithm around that, where enough was seen to know it.
     pub spread: Option<f64>,

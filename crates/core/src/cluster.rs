@@ -1,4 +1,4 @@
-//! Where a problem runs: the GPUs, how they are cut into servers, and what moving models onto them costs.
+//! Where a problem runs: the GPUs, their division into servers, and the cost of loading models.
 
 use crate::cost::SwitchCost;
 use crate::gpuset::GpuSet;
@@ -15,7 +15,7 @@ pub struct Cluster {
     pub gpus_per_server: Option<u32>,
     /// Memory of one GPU.
     pub gpu_memory_gb: f64,
-    /// Whether somebody said so, or it is only what is usual: then it matters where models share a GPU, and not elsewhere.
+    /// Whether the value was given or is the default. A default counts only where models share a GPU.
     pub gpu_memory_given: bool,
     /// Cost of replacing models.
     pub switch: SwitchCost,
@@ -23,11 +23,11 @@ pub struct Cluster {
     pub residency: Residency,
 }
 
-/// GPU memory where nothing is said of it.
+/// Default GPU memory.
 pub const DEFAULT_GPU_MEMORY_GB: f64 = 80.0;
 
 impl Cluster {
-    /// The cluster of `spec`, with the usual values where it says nothing. `None` without a number of GPUs.
+    /// The cluster of `spec`, with default values for missing fields. `None` without a number of GPUs.
     #[must_use]
     pub fn from_spec(spec: &ClusterSpec) -> Option<Cluster> {
         Some(Cluster {

@@ -1,15 +1,15 @@
-//! What things cost: the only place where GB, tokens and bandwidth become a [`Span`]. Each value is rounded once, here.
+//! Costs: the only place where GB, tokens and bandwidth become a [`Span`]. Each value is rounded once, here.
 
 use crate::scenario::ModelSpec;
 pub use crate::scenario::SwitchRule;
 use crate::time::Span;
 
-/// What has to leave a GPU before a model can be brought in.
+/// What has to leave a GPU before a model can be loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Leaving {
     /// The size of it, in GB.
     pub gb: f64,
-    /// What taking it off takes by measurement, in seconds; read under [`SwitchRule::Measured`] alone.
+    /// Measured unload time in seconds; only used under [`SwitchRule::Measured`].
     pub seconds: f64,
     /// Whether some of it has executed nothing since it was loaded. The GPU then counts as empty: loading a small model
     /// first must not make the next load cheaper than a cold one.
@@ -85,7 +85,7 @@ pub fn execution_span(seconds: f64) -> Span {
     Span::from_seconds(seconds).max(Span(1))
 }
 
-/// Megabytes of GPU memory, rounded up: what is compared when models share a GPU.
+/// Megabytes of GPU memory, rounded up, as compared when models share a GPU.
 #[must_use]
 pub fn megabytes(gb: f64) -> u64 {
     (gb * 1000.0).ceil() as u64

@@ -1,11 +1,11 @@
-//! Estimates of run times: a mean, the interval around it, and what follows for an execution that is late.
+//! Estimates of run times: a mean, an interval around it, and the remaining time of an overdue execution.
 
 use crate::time::Span;
 
 /// The share of the times of a model that lies below the lower end of an interval, and above its upper end.
 pub const TAIL: f64 = 0.05;
 
-/// An estimate: what a task is expected to take at batch 1, and the interval in which nine of ten such tasks end.
+/// An estimate: the expected time of a task at batch 1, and its 90% interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// The mean.
@@ -54,7 +54,7 @@ impl Uncertain {
         }
     }
 
-    /// What is to be expected yet of one that has run for `elapsed`: one that is late is rather a long one.
+    /// The expected remaining time after `elapsed`: an overdue execution is probably a long one.
     #[must_use]
     pub fn left_after(self, elapsed: Span) -> Span {
         let plain = Span(self.mean.0.saturating_sub(elapsed.0));

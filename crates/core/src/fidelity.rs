@@ -1,5 +1,4 @@
-//! How far a prediction was off what happened: per node, per request, and of the run as a whole. Both are logs of the same
-//! problem; whoever made them, the same is reckoned from them.
+//! How far a run deviated from its prediction, per node, per request and as a whole. Both are logs of the same problem.
 
 mod replay;
 
@@ -123,7 +122,7 @@ pub struct Fidelity {
     pub executions: Vec<(f64, f64)>,
 }
 
-/// Holds a prediction against a run; `top` is how many of the worst are named. What either did not complete is left out.
+/// Compares a prediction with a run; lists the `top` largest errors. Work that either did not complete is omitted.
 #[must_use]
 pub fn fidelity(
     instance: &Instance,

@@ -1,4 +1,4 @@
-//! Sets of GPUs as bits, with the one question schedulers ask all the time: where do `n` consecutive ones start?
+//! Sets of GPUs as bits, optimised for finding `n` consecutive GPUs.
 
 use crate::id::{GpuId, Gpus};
 

@@ -1,4 +1,4 @@
-//! What happened: the executions and loads of a run, by number. Files are written from this and read back into it.
+//! The record of a run: executions and loads, by number. Files are written from this and read back into it.
 
 use crate::estimate::Estimate;
 use crate::id::{Gpus, ModelId, TaskId};

@@ -22,7 +22,7 @@ use std::str::FromStr;
 /// Makes [`PolicyKind`] and [`PolicySpec`]. Each module has `INFO`, the type `Params` and the function `build`.
 macro_rules! policies {
     ($($Kind:ident => $module:ident,)+) => {
-        /// The policies there are.
+        /// The available policies.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum PolicyKind {
             $(#[doc = concat!("Described in `", stringify!($module), "`.")] $Kind,)+
@@ -89,7 +89,7 @@ impl PolicyKind {
         self.info().name
     }
 
-    /// What it optimises and when to use it, in a line.
+    /// What it optimises and when to use it, in one line.
     #[must_use]
     pub fn about(self) -> &'static str {
         self.info().about
@@ -101,7 +101,7 @@ impl PolicyKind {
         self.info().modes
     }
 
-    /// Whether it is there to be compared with, not to be used.
+    /// Whether it is a yardstick for comparisons only.
     #[must_use]
     pub fn is_yardstick(self) -> bool {
         self.info().is_yardstick
@@ -147,7 +147,7 @@ impl PolicyKind {
         PolicySpec::default_of(self).build(instance, context)
     }
 
-    /// All that there is to say about it.
+    /// Its full description.
     #[must_use]
     pub fn description(self) -> PolicyDescription {
         PolicyDescription {
@@ -165,11 +165,11 @@ impl PolicyKind {
 pub struct PolicyDescription {
     /// As flags and file names spell it.
     pub name: &'static str,
-    /// What it optimises and when to use it, in a line.
+    /// What it optimises and when to use it, in one line.
     pub about: &'static str,
     /// How requests may arrive.
     pub modes: Vec<&'static str>,
-    /// Whether it is there to be compared with, not to be used.
+    /// Whether it is a yardstick for comparisons only.
     pub yardstick: bool,
     /// Its parameters.
     pub parameters: &'static [ParamInfo],

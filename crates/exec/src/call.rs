@@ -1,4 +1,4 @@
-//! What a node asks of a model, and how answers become the inputs of the nodes after it.
+//! Calls of nodes, and how answers become the inputs of later nodes.
 
 use gswarm_core::input::{NodeSpec, RequestSpec, Scenario, WorkflowSpec};
 use gswarm_core::{Instance, Span, TaskId};
@@ -81,7 +81,7 @@ pub fn call_of(
     }
 }
 
-/// What nodes of a request read and nobody gives them: the node and the input. They are called without.
+/// Missing inputs of a request's nodes: the node and the input. The nodes are called without them.
 #[must_use]
 pub fn missing_inputs<'s>(workflow: &'s WorkflowSpec, request: &RequestSpec) -> Vec<(&'s str, &'s str)> {
     let mut missing = Vec::new();

@@ -1,5 +1,5 @@
-//! How many calls the server of a model runs at once, where the configuration has no `batching`: asked of the server, read from
-//! the command that starts it, or what its kind usually does.
+//! How many calls the server of a model runs at once, where the configuration has no `batching`: queried from the
+//! server, read from its command line, or the default of its kind.
 
 use crate::backend::{BackendSpec, BackendsFile, Http, HttpLimits, ServerSpec, Timeouts};
 use gswarm_core::input::{BatchingSpec, Scenario};

@@ -1,4 +1,4 @@
-//! Where a live run gets its time from: the wall, or a clock that stands still until nobody has anything left to do.
+//! The clock of a live run: wall time, or a virtual clock that advances only when everything is idle.
 
 use gswarm_core::{Span, Time};
 use std::cmp::Reverse;
@@ -42,7 +42,7 @@ impl Clock {
         Clock::at_speed(1.0)
     }
 
-    /// A clock that goes `speed` times as fast as the wall's: for runs in which everything is emulated.
+    /// A clock that runs `speed` times as fast as wall time, for fully emulated runs.
     #[must_use]
     pub fn at_speed(speed: f64) -> Clock {
         Clock::Real { start: Instant::now(), already: Arc::default(), speed }

@@ -1,4 +1,4 @@
-//! From the file that says which servers there are to the servers of a run.
+//! From a backends file to the servers of a run.
 
 use crate::backend::{
     BackendSpec, BackendsFile, EmulatedSpec, LoadRecorder, Replica, ServerSpec, connect, gpu_range,

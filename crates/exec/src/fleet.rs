@@ -1,4 +1,4 @@
-//! The backends of a cluster: who serves which model on which GPUs.
+//! The backends of a cluster: which one serves which model on which GPUs.
 
 use crate::backend::{Backend, CallAbilities, Replica};
 use gswarm_core::{Gpus, ModelId};

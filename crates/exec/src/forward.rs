@@ -1,4 +1,4 @@
-//! A request in the form of the OpenAI API that is passed on to a server, and the way back of its answer.
+//! A request of the OpenAI API that is forwarded to a server, and the path of its answer back.
 
 use crate::call::Call;
 use bytes::Bytes;

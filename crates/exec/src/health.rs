@@ -1,8 +1,8 @@
-//! The health of a server: what is thought of it, when it leaves rotation, and when it is back.
+//! The health of a server: its state, when it leaves rotation, and when it returns.
 //!
-//! Pure: it is told what became of loads, calls and probes, and says when the server is to be left alone. A server that does
-//! not answer leaves at once. One that answers and fails is suspect, and leaves when it fails one task after the other. Who
-//! has left is probed until it answers, and then holds nothing.
+//! Pure: it receives the results of loads, calls and probes, and decides when the server leaves rotation. A server that
+//! does not answer leaves at once. One that answers and fails is suspect, and leaves when it fails one task after the
+//! other. A server that left is probed until it answers, and is then empty.
 
 use gswarm_core::{ModelId, TaskId};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 /// A server is out once so many things were asked of it and failed, with none between them that went well.
 const STRIKES: usize = 8;
 
-/// What is thought of a server.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerState {
@@ -113,7 +113,7 @@ pub struct ServerHealth {
 }
 
 impl ServerHealth {
-    /// What is thought of it.
+    /// Its state.
     #[must_use]
     pub fn state(&self) -> ServerState {
         match self.rotation {

@@ -1,4 +1,4 @@
-//! Everything that a run does, written down before it is done: a run that is killed goes on from here.
+//! The journal of a run: everything is recorded before it is done, so a killed run resumes from here.
 //!
 //! One SQLite file. What the engine is told and what the policy decides is written in the order in which it happens, and
 //! reading it back into an engine gives the state at the moment of the kill.

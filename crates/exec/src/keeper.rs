@@ -1,8 +1,8 @@
-//! The one owner of what is on the GPUs: turns "bring this model there" and "call it" into loads, unloads and calls, in an
-//! order in which nothing is unloaded under a call, nothing is evicted while it loads, and nothing waits for ever.
+//! The single owner of GPU contents: turns "load this model there" and "call it" into loads, unloads and calls, in an
+//! order in which nothing is unloaded during a call, nothing is evicted during its load, and nothing waits forever.
 //!
-//! Pure: it is told what was ordered and what is done, and answers with what to do next. Orders that touch the same GPUs
-//! are carried out in the order in which they came; others do not wait for each other.
+//! Pure: it receives orders and completions, and returns the next actions. Orders for the same GPUs are executed in
+//! their order of arrival; others do not wait for each other.
 
 use crate::replica::{Replica, overlap};
 use gswarm_core::{GpuId, Gpus, Span, TaskId};

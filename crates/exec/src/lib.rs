@@ -1,5 +1,5 @@
-//! The gswarm engine under the real clock: it drives real model servers, writes down everything before it acts, and goes on
-//! after a crash where it was.
+//! The gswarm engine under the real clock: it drives real model servers, records everything before it acts, and resumes
+//! after a crash.
 
 pub mod backend;
 pub mod call;

@@ -1,5 +1,5 @@
-//! The servers of a run are looked at before anything is accepted. What is wrong with one is told at once, with what to do. One
-//! that does not answer may be starting: it is waited for if nobody else has its models.
+//! Checks the servers of a run before anything is accepted. Problems are reported at once, with hints. A server that
+//! does not answer may be starting: it is awaited if no other has its models.
 
 use crate::backend::{Finding, Preflight};
 use crate::fleet::{Fleet, Member};

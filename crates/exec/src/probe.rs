@@ -1,5 +1,4 @@
-//! Measures what a server takes, through the same adapters and under the same clock as a run: loads, unloads, and calls that
-//! are made at once.
+//! Measures a server through the adapters and the clock of a run: loads, unloads, and concurrent calls.
 
 use crate::backend::{Backend, BackendError, Replica};
 use crate::call::Call;

@@ -1,4 +1,4 @@
-//! How a run stands between two of its steps: what is on the GPUs, who waits for what, and why.
+//! A snapshot of a run between two steps: what is on the GPUs, what waits, and why.
 
 use crate::chronicle::{in_words, numbers, whose};
 use crate::wire::{

@@ -1,6 +1,6 @@
-//! Spans on their way out: to a collector over HTTP, as OTLP JSON, or to a file, an export a line.
+//! Export of spans: to a collector over HTTP, as OTLP JSON, or to a file, one export per line.
 //!
-//! Nothing waits for them. Where a collector does not answer, or is slower than what happens, spans are lost, counted and told.
+//! Nothing waits for them. If a collector does not answer or is too slow, spans are lost, counted and reported.
 
 use gswarm_core::spans::export;
 use reqwest::header::CONTENT_TYPE;

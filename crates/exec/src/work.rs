@@ -1,4 +1,4 @@
-//! What is asked of a replica: a node of a workflow, or somebody's own request, whose answer goes to them as it comes.
+//! Work for a replica: a node of a workflow, or a direct request whose answer is streamed to its caller.
 
 use crate::backend::{Backend, BackendError, Replica};
 use crate::call::Call;

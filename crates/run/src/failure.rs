@@ -22,7 +22,7 @@ pub enum FailureKind {
     Interrupted = 130,
 }
 
-/// What is told to the user, and the exit code.
+/// The message for the user, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
@@ -41,7 +41,7 @@ impl Failure {
         Failure::new(FailureKind::Input, message)
     }
 
-    /// A fault of this program, such as a value that cannot be written as JSON.
+    /// A bug in gswarm, such as a value that cannot be written as JSON.
     pub fn internal(error: impl fmt::Display) -> Failure {
         Failure::new(FailureKind::Internal, format!("internal error: {error}"))
     }

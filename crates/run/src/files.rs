@@ -1,5 +1,5 @@
-//! Files that are either whole or not there. Each is written beside its place under another name; only when all of them
-//! are complete do they take their names. What is unfinished when the command is interrupted is removed.
+//! Atomic output files: complete or absent. Each is written under a temporary name in its folder, and all are renamed
+//! once they are complete. Unfinished files are removed when the command is interrupted.
 
 use crate::failure::Failure;
 use rustix::fs::OFlags;
@@ -31,7 +31,7 @@ pub fn to_be_added_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).custom_flags(flags).open(path)
 }
 
-/// Files on their way into one folder. Dropped before [`Batch::commit`], it leaves no trace.
+/// Files to be written into one folder. If dropped before [`Batch::commit`], it leaves no trace.
 pub struct Batch {
     folder: PathBuf,
     /// Folders that were made for the files, outermost first.
@@ -122,7 +122,7 @@ impl Batch {
         batch
     }
 
-    /// Writes one file, still under another name.
+    /// Writes one file under its temporary name.
     pub fn add(
         &mut self,
         name: &str,
@@ -167,7 +167,7 @@ impl Batch {
         self.superseded.push(self.folder.join(name));
     }
 
-    /// Gives every file its name, and says which they are. Where one cannot have it, none is replaced.
+    /// Renames all files and returns their paths. If one rename is impossible, nothing is replaced.
     pub fn commit(mut self) -> Result<Vec<PathBuf>, Failure> {
         for (_, target) in &self.waiting {
             if fs::metadata(target).is_ok_and(|found| !found.is_file()) {

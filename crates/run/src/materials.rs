@@ -1,5 +1,5 @@
-//! What a specification refers to, read: the problem, and the files beside it. A journal keeps the same parts, so that a run is
-//! resumed from what it began with.
+//! The files of a specification, as read: the problem and its companions. A journal stores the same parts, so a run
+//! resumes from its original inputs.
 
 use crate::failure::Failure;
 use crate::files;

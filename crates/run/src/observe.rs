@@ -1,4 +1,4 @@
-//! What a run tells whoever waits for it.
+//! Progress and notes of a run for its caller.
 
 use gswarm_core::engine::View;
 use gswarm_core::plan::{Aimed, PlanObjective, Planned};

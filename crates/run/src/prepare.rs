@@ -1,4 +1,4 @@
-//! From a specification and what it refers to, to a problem that can be simulated, planned or run.
+//! From a specification and its files to a problem that can be simulated, planned or run.
 
 use crate::failure::{Failure, FailureKind};
 use crate::materials::{Materials, Problem};
@@ -452,7 +452,7 @@ impl Prepared {
     }
 }
 
-/// What came of a simulated run.
+/// The result of a simulated run.
 #[derive(Debug)]
 pub struct Simulated {
     /// The log, measured and checked.

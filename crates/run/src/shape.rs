@@ -1,4 +1,4 @@
-//! A JSON or YAML file held against the JSON Schema of the type that it is read into: every fault at once, with its line.
+//! Checks a JSON or YAML file against the JSON Schema of its type: every fault at once, with its line.
 
 use gswarm_core::input::document::{
     Document, Faults, Item, Kind, Path, Scalar, Shown, keep, without_mark, wrong_type,

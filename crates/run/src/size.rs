@@ -1,4 +1,4 @@
-//! The fewest GPUs with which a specification meets targets.
+//! The fewest GPUs with which a specification meets its targets.
 
 pub use crate::advise::mode_of;
 

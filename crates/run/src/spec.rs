@@ -42,7 +42,7 @@ pub struct RunSpec {
     pub output: OutputSpec,
 }
 
-/// Measured costs: the file that `gswarm calibrate` wrote, and how it is used.
+/// Measured costs: a file of `gswarm calibrate`, and how to use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CalibrationSpec {

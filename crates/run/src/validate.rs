@@ -1,4 +1,4 @@
-//! What is wrong with a specification by itself, before any file is read.
+//! Faults of a specification itself, before any file is read.
 
 use crate::spec::RunSpec;
 use gswarm_core::input::{Code, Diagnostic, MAX_GB, MAX_GPUS};

@@ -99,7 +99,7 @@ impl AdviseArgs {
     }
 }
 
-/// Asks, and says what the answer is.
+/// Computes the advice and prints it.
 pub fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let spec = args.spec();
     // What cannot be written is known before anything is run.

@@ -1,4 +1,4 @@
-//! `gswarm bound`: how short any schedule can be at best.
+//! `gswarm bound`: lower bounds on the makespan of any schedule.
 
 use crate::args::{ClusterArgs, InputArgs};
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `gswarm calibrate`: what servers take, measured through the adapters that runs use.
+//! `gswarm calibrate`: measures servers through the adapters of live runs.
 
 #[cfg(test)]
 mod accuracy;

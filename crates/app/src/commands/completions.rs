@@ -1,4 +1,4 @@
-//! `gswarm completions`: a script that teaches a shell the command line.
+//! `gswarm completions`: a completion script for a shell.
 
 use super::cli::Cli;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `gswarm fidelity`: how far a run went from what was predicted of it.
+//! `gswarm fidelity`: how far a run deviated from its prediction.
 
 use crate::args::{ClusterArgs, InputArgs};
 use crate::failure::{Failure, FailureKind};

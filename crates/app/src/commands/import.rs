@@ -1,4 +1,4 @@
-//! `gswarm import`: workloads that people already have, as a configuration and requests.
+//! `gswarm import`: converts existing workloads into a configuration and requests.
 
 use super::generate::keep;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `gswarm models`: small models to try things with, and what a folder of models holds.
+//! `gswarm models`: makes small models for experiments, and lists folders of models.
 
 use crate::failure::{Failure, FailureKind};
 use crate::output;

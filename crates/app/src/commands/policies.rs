@@ -1,4 +1,4 @@
-//! `gswarm policies`: what there is to choose from.
+//! `gswarm policies`: lists the policies.
 
 use crate::failure::Failure;
 use crate::output;

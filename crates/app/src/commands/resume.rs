@@ -1,4 +1,4 @@
-//! `gswarm resume`: goes on with a live run that was interrupted.
+//! `gswarm resume`: continues an interrupted live run.
 
 use crate::failure::Failure;
 use crate::output::{self, terminal::Terminal};

@@ -1,4 +1,4 @@
-//! `gswarm validate`: everything that is wrong or unlikely in input files, grouped.
+//! `gswarm validate`: faults and implausible values in input files, grouped.
 
 mod grouped;
 

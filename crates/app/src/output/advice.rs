@@ -1,4 +1,4 @@
-//! Advice for people.
+//! Advice as text.
 
 use super::table::{grouped, table};
 use super::{heading, width, wrapped};

@@ -1,4 +1,4 @@
-//! Numbers of GPUs and what each gives, for people.
+//! The curve over numbers of GPUs, as text.
 
 use super::table::{grouped, table};
 use super::{heading, width, wrapped};

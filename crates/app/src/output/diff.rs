@@ -1,4 +1,4 @@
-//! Two runs side by side, for people.
+//! The comparison of two runs, as text.
 
 use super::table::{fitted, grouped};
 use super::{count, heading, width, wrapped};
@@ -64,7 +64,7 @@ fn s(seconds: f64) -> String {
     format!("{} s", grouped(seconds, 1))
 }
 
-/// What became of the nodes.
+/// Changes of the nodes.
 fn moved(diff: &Diff) -> String {
     let nodes = &diff.nodes;
     let mut out = format!("{}\n", heading("What moved"));
@@ -149,7 +149,7 @@ fn models(diff: &Diff) -> String {
     out + "\n"
 }
 
-/// What became of the requests.
+/// Changes of the requests.
 fn requests(all: &RequestChanges) -> String {
     let mut out = format!("{}\n", heading("Effect on requests"));
     let same = all.in_both - all.sooner - all.later;

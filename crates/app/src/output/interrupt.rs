@@ -1,4 +1,4 @@
-//! Ctrl-C and requests to terminate: nothing half-written stays behind.
+//! Ctrl-C and TERM: no unfinished files are left.
 
 use gswarm_run::files::remove_unfinished;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What people see, and the files that a run leaves.
+//! Terminal output, and the files of a run.
 
 pub mod advice;
 pub mod curve;

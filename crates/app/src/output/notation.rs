@@ -1,4 +1,4 @@
-//! Numbers that are read beside each other, all written alike.
+//! Number formats for columns: all numbers of a column are written alike.
 
 /// Digits that count in the largest number, and in the smallest.
 const DIGITS: (i32, i32) = (4, 3);

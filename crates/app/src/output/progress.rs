@@ -1,4 +1,4 @@
-//! What a run is doing, for those who wait at a terminal. What is short, or whose errors go to a file, shows nothing.
+//! Progress of a run on a terminal. Short runs, and runs whose standard error is a file, show nothing.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! What a live run does, a line for each event as it happens: the words are those of its scheduler log.
+//! The events of a live run as they happen, one per line, in the words of its scheduler log.
 
 use gswarm_core::engine::{TaskState, View};
 use gswarm_core::log_file::shown;

@@ -1,4 +1,4 @@
-//! What a run tells the people at a terminal: stages, progress, notes, and the GPUs of a live run.
+//! Terminal output during a run: stages, progress, notes, and the GPUs of a live run.
 
 use super::progress::{Bar, Phase};
 use super::story::Story;

@@ -1,9 +1,9 @@
-//! What the latest executions of each model took against their estimates: a learner that needs no training.
+//! The latest executions of each model compared with their estimates: a learner that needs no training.
 //!
 //! The factor of a model is the ratio of what its executions took to what was estimated, the latest counting most and a few
-//! made-up ones that took what was estimated before all. A running sum of surprises tells when times have changed for good
-//! (Page's test): then what was seen before counts for nothing, and the next few executions set the factor anew. GPUs that
-//! are slower or faster than the others show in the ratio of a model on their window to that of the model everywhere.
+//! made-up ones that took what was estimated before all. Page's test, a running sum of errors, detects a lasting
+//! change. Earlier executions are then discarded, and the next few determine the factor. GPUs that are slower or faster
+//! than others appear in the ratio of a model on their window to its overall ratio.
 
 use super::{Belief, Learner, Observation};
 use crate::id::{Gpus, ModelId};

@@ -10,7 +10,7 @@ use crate::time::Span;
 pub(super) struct Between(Option<IdVec<ModelId, IdVec<ModelId, Span>>>);
 
 impl Between {
-    /// Nothing, whatever the models: on GPUs without end no two tasks have to share one.
+    /// Zero for any models: with unlimited GPUs no two tasks have to share one.
     pub const NOTHING: Between = Between(None);
 
     pub fn of(instance: &Instance) -> Between {

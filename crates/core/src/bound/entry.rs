@@ -1,4 +1,4 @@
-//! How soon a model can be on GPUs that start empty, and what a load takes at the least.
+//! The earliest time at which a model can be on initially empty GPUs, and the minimum cost of a load.
 
 use crate::cost::{Leaving, SwitchRule};
 use crate::id::{IdVec, ModelId};

@@ -1,9 +1,9 @@
 //! Lower bounds: times that no valid schedule can go below, each with a witness that can be recomputed by hand.
 //!
-//! Six arguments, the largest value wins:
+//! There are six arguments; the largest value counts:
 //! - **area**: the work of all tasks, spread evenly over all GPUs;
-//! - **switching**: the same, plus what loading takes at the very least;
-//! - **visits**: the area, plus what GPUs lose at the beginning, between models and at the end, in the cheapest way;
+//! - **switching**: the same, plus the minimum time for loading;
+//! - **visits**: the area, plus the least that GPUs lose at the beginning, between models and at the end;
 //! - **path**: the longest chain of one request behind the cheapest way to its first model, with the loads that must come
 //!   between its tasks;
 //! - **replicas**: the work of one model over as many replicas as the cluster can hold, between the earliest moments at
@@ -119,13 +119,13 @@ impl Witness {
     }
 }
 
-/// The best bound on the makespan that we know.
+/// The best known bound on the makespan.
 #[must_use]
 pub fn lower_bound(instance: &Instance) -> Span {
     best_bound(instance).value
 }
 
-/// The best bound on the makespan that we know, and why it holds.
+/// The best known bound on the makespan, and why it holds.
 #[must_use]
 pub fn best_bound(instance: &Instance) -> Bound {
     let all = all_bounds(instance);
@@ -242,7 +242,7 @@ fn best_share(model: &Model) -> u64 {
     shares.min().unwrap_or(1_000_000)
 }
 
-/// The GPU-time that all requests take at the least.
+/// The minimum GPU time of all requests.
 #[must_use]
 pub fn gpu_time(instance: &Instance) -> Span {
     Span(u64::try_from(total_work(instance)).unwrap_or(u64::MAX))

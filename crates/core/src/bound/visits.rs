@@ -13,16 +13,16 @@ use crate::id::ModelId;
 use crate::instance::{Instance, Residency};
 use crate::time::Span;
 
-/// What a visit of a model is worth in the proof, in GPU-microseconds.
+/// The prices of a visit to a model in the proof, in GPU-microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Price {
     /// The model.
     pub model: ModelId,
-    /// The GPUs that visit it at the least.
+    /// The minimum number of GPUs that visit it.
     pub visits: u64,
-    /// The worth of leaving it.
+    /// The price of leaving it.
     pub leave: i64,
-    /// The worth of coming to it.
+    /// The price of entering it.
     pub enter: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Why a bound holds, for people.
+//! The reason for a bound, in words.
 
 use super::{Bound, Witness};
 use crate::instance::Instance;

@@ -1,4 +1,4 @@
-//! What every rule reads, and where it puts what it finds.
+//! The context of all rules: what they read, and where they report violations.
 
 use crate::id::TaskId;
 use crate::instance::Instance;
@@ -44,9 +44,9 @@ pub(super) struct Context<'a> {
     pub log: &'a ExecutionLog,
     /// How long executions really take.
     pub truth: Truth,
-    /// Lengths come from a clock and are not held against the inputs.
+    /// Durations come from a clock and are not compared with the inputs.
     pub measured: bool,
-    /// The log is of this program's format, and not one of the published programs'.
+    /// The log has gswarm's own format, not that of the published programs.
     pub schema: bool,
     pub sources: Option<&'a Sources>,
     /// When each GPU was lost, and until when; `Time::NEVER` where it did not return.

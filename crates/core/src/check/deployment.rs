@@ -1,4 +1,4 @@
-//! What a static run says of its deployment: that it says it, and that its parts do not contradict one another.
+//! The stated deployment of a static run: it has to be present and consistent.
 
 use super::context::Context;
 use super::switching::{Loads, megabytes, whole_megabytes};

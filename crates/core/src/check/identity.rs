@@ -1,4 +1,4 @@
-//! Every node once: none missing, none twice, attempts one after the other.
+//! Every node completes exactly once, and its attempts follow one another.
 
 use super::context::{Context, TOLERANCE, s};
 use crate::id::TaskId;

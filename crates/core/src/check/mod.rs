@@ -1,7 +1,7 @@
-//! An independent check of execution logs: every rule is reckoned again from the instance's own numbers.
+//! An independent check of execution logs: every rule is recomputed from the instance.
 //!
-//! Nothing here knows how a log was made. Each family of rules has its file; all of them are run, and all that they
-//! find is reported. `docs/checks.md` lists the codes.
+//! The code does not know how a log was made. Each family of rules has its own file. All rules run, and all violations
+//! are reported. `docs/checks.md` lists the codes.
 
 mod arithmetic;
 mod batching;

@@ -1,4 +1,4 @@
-//! Nothing starts before its request has arrived and its inputs are there.
+//! Nothing starts before its request has arrived and its inputs are available.
 
 use super::arithmetic::differ;
 use super::context::{Context, TOLERANCE, s};

@@ -1,4 +1,4 @@
-//! Models on the GPUs that they need: all of them, consecutive, in one server where they fit, and none that is lost.
+//! Models run on the right GPUs: the required number, consecutive, within one server if they fit, and none lost.
 
 use super::context::{Context, TOLERANCE, s};
 use crate::id::{Gpus, ModelId};

@@ -1,4 +1,4 @@
-//! What executions take beside the models: on no GPU more, at any moment, than its memory.
+//! Memory of executions: together with the models it never exceeds a GPU's memory.
 
 use super::context::{Context, TOLERANCE, s};
 use super::switching::whole_megabytes;

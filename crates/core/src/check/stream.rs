@@ -1,5 +1,5 @@
-//! The rules over a run without an end, as its records come. It keeps only what the next records are held against: for each GPU
-//! who used it last, and for each node that is open its attempts.
+//! The rules for a run without an end, applied as records arrive. It keeps only what later records are compared with:
+//! the last user of each GPU, and the attempts at each open node.
 //!
 //! It sees the records of a service one after the other, by their ends. Rules that need all of a run, such as nodes that are
 //! missing, are left to [`check`](super::check).
@@ -30,7 +30,7 @@ struct Tried {
 }
 
 impl StreamCheck {
-    /// The rules that these records break, which follow upon those of the last call.
+    /// The violations in these records, which continue those of the last call.
     pub fn check(&mut self, instance: &Instance, log: &ExecutionLog) -> Vec<Violation> {
         let mut found = Vec::new();
         self.used.resize(instance.cluster.gpus as usize, Vec::new());
@@ -69,7 +69,7 @@ impl StreamCheck {
         self.unloaded.insert((gpu, model), at);
     }
 
-    /// Nothing more will come of these tasks, whose numbers may be used again.
+    /// No more records of these tasks will follow; their numbers may be reused.
     pub fn forget(&mut self, tasks: impl Iterator<Item = TaskId>) {
         for task in tasks {
             self.tasks.remove(&task);

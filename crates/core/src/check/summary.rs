@@ -1,4 +1,4 @@
-//! The summary against what the executions come to.
+//! The summary, compared with the executions.
 
 use super::context::{Context, TOLERANCE, seconds};
 use super::identity::Tasks;

@@ -1,4 +1,4 @@
-//! The true times of a log that was read from a file: drawn again, by what its summary says of them.
+//! The true times of a log read from a file, drawn again as its summary specifies.
 
 use crate::id::{IdVec, TaskId};
 use crate::instance::Instance;

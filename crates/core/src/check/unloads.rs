@@ -1,4 +1,4 @@
-//! Models that left by themselves: nothing of them may have been at work.
+//! Unloads without a successor: the model must not have been in use.
 
 use super::context::{Context, TOLERANCE, s};
 use crate::id::{GpuId, ModelId};

@@ -10,13 +10,13 @@ pub struct Figure {
     pub name: &'static str,
     /// Where it is in a row.
     pub get: fn(&SweepRow) -> Option<f64>,
-    /// What is better.
+    /// Whether higher or lower is better.
     pub better: Better,
     /// What it is multiplied by to be shown, and with how many digits after the point.
     pub shown: (f64, usize),
 }
 
-/// What is better.
+/// Whether higher or lower is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Less of it.

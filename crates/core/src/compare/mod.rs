@@ -1,4 +1,4 @@
-//! Many runs side by side: what each came to, one row a run, and who did best at what.
+//! Comparison of many runs: one row per run, and the best run for each figure.
 
 mod lines;
 mod verdict;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Which run it is: the same problem under the same policy has the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunKey {
-    /// What people call the two input files.
+    /// Display name of the two input files.
     pub input: String,
     /// `offline` or `online`.
     pub mode: String,
@@ -29,13 +29,13 @@ pub struct RunKey {
     pub seed: u64,
 }
 
-/// A run and what it came to. All but the last two fields are texts and numbers: a row of a table.
+/// A run with its figures. All but the last two fields are texts and numbers: a row of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepRow {
-    /// What people call the two input files.
+    /// Display name of the two input files.
     pub input: String,
-    /// What the inputs and everything else that a run depends on come to, as a fingerprint.
+    /// A fingerprint of the inputs and of everything else that a run depends on.
     pub fingerprint: String,
     /// `offline` or `online`.
     pub mode: String,
@@ -47,9 +47,9 @@ pub struct SweepRow {
     pub policy: String,
     /// For every random choice.
     pub seed: u64,
-    /// Why there was no run, where there was none.
+    /// Why the run was impossible, if it was.
     pub infeasible: Option<String>,
-    /// What it came to, where it was run.
+    /// The makespan, if it ran.
     pub makespan_seconds: Option<f64>,
     /// No valid schedule is shorter.
     pub lower_bound_seconds: Option<f64>,
@@ -83,9 +83,9 @@ pub struct SweepRow {
     pub completed_requests: Option<u64>,
     /// Requests that did not.
     pub failed_requests: Option<u64>,
-    /// What making the policy ready took, planning included.
+    /// Seconds to prepare the policy, including planning.
     pub planning_seconds: Option<f64>,
-    /// What the whole run took: planning, simulation and the check of its log.
+    /// Seconds for the whole run: planning, simulation and the check of its log.
     pub run_seconds: Option<f64>,
     /// Each workflow that has requests.
     #[serde(default)]
@@ -183,7 +183,7 @@ pub fn same_problem(one: &SweepRow, other: &SweepRow) -> bool {
     same_table(one, other) && one.gpus == other.gpus
 }
 
-/// Whether two runs differ at most in their GPUs, policy and seed: those stand in one table.
+/// Whether two runs differ at most in their GPUs, policy and seed, and so belong in one table.
 #[must_use]
 pub fn same_table(one: &SweepRow, other: &SweepRow) -> bool {
     (&one.input, &one.mode, one.batching) == (&other.input, &other.mode, other.batching)

@@ -15,7 +15,7 @@ pub struct PolicyWin {
     pub policy: String,
     /// Its figure, in seconds.
     pub seconds: f64,
-    /// What is it compared with: `lru` for a stream, as model servers do it; `baseline` for a batch.
+    /// The policy that it is compared with: `lru` for a stream, as in model servers; `baseline` for a batch.
     pub beside: Option<String>,
     /// The figure of that one.
     pub beside_seconds: Option<f64>,
@@ -24,7 +24,7 @@ pub struct PolicyWin {
 /// Who wins on each number of GPUs, of the runs of one table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonVerdict {
-    /// What people call the input.
+    /// Display name of the input.
     pub input: String,
     /// `offline` or `online`.
     pub mode: String,
@@ -73,7 +73,8 @@ pub fn verdict(lines: &[ComparisonLine<'_>]) -> Option<ComparisonVerdict> {
 }
 
 impl ComparisonVerdict {
-    /// One sentence, with seconds as `number` writes them. Neighbouring numbers of GPUs with the same winner are told together.
+    /// One sentence, with seconds as `number` writes them. Neighbouring numbers of GPUs with the same winner are
+    /// combined.
     #[must_use]
     pub fn sentence(&self, number: fn(f64) -> String) -> String {
         let adjective = if self.mode == "online" { "Lowest" } else { "Shortest" };

@@ -1,7 +1,7 @@
 //! Two runs of the same requests side by side: what moved, and what it cost.
 //!
 //! Requests and nodes are matched by their names, so that runs on other GPUs, of other policies or in another mode can be
-//! compared; everything is reckoned from the instances and the logs, whoever made them.
+//! compared; everything is computed from the instances and the logs, whatever program made them.
 
 mod nodes;
 mod requests;

@@ -1,4 +1,4 @@
-//! What became of the nodes: where and when each ran in the one run and in the other.
+//! Where and when each node ran in the two runs.
 
 use super::Pairs;
 use crate::explain::Timeline;
@@ -18,7 +18,7 @@ pub struct NodePlacement {
     pub switch_seconds: f64,
 }
 
-/// The first moment at which two runs differ.
+/// The first point at which two runs diverge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FirstDifference {
     /// From the first arrival.
@@ -58,7 +58,7 @@ pub struct NodeChanges {
     pub only_first: u64,
     /// Completed in the second run alone.
     pub only_second: u64,
-    /// Where the two runs part.
+    /// Where the two runs diverge.
     pub parts_at: Option<FirstDifference>,
 }
 

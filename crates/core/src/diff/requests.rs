@@ -1,4 +1,4 @@
-//! What became of the requests: which of them gained and lost, and by what.
+//! Which requests gained and lost between two runs, and why.
 
 use super::Pairs;
 use crate::explain::{RequestStory, Timeline, request};

@@ -1,4 +1,4 @@
-//! Models that leave although no other needs their place: those that nobody has called for long, or that somebody wants off.
+//! Unloads without a successor: models that are idle for too long, or that a user unloads.
 
 use super::Engine;
 use super::state::{Effect, News};

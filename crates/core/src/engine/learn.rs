@@ -1,4 +1,4 @@
-//! What the engine believes of run times: the estimates, and what ends of executions have taught since.
+//! Expected run times in the engine: the estimates, and corrections learned from finished executions.
 
 use super::Engine;
 use super::state::Member;

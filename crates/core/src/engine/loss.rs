@@ -1,7 +1,6 @@
-//! What goes wrong. Losing a GPU: what ran on it goes back to the queue, what it held is gone, and nothing is put on it
-//! until it returns. A load that fails: what waited for it has failed, or, where the server is to blame, is ready again. A
-//! task that fails: it is tried again, at once or after a pause, or given up. A request that is withdrawn: it is given up,
-//! and perhaps reopened.
+//! Failures. A lost GPU: its tasks return to the queue, its models are gone, and it is unused until it returns. A
+//! failed load: the tasks that waited for it fail or, if the server is to blame, become ready again. A failed task: it
+//! is retried, at once or after a pause, or given up. A withdrawn request: it is given up, and may be reopened.
 
 use super::Engine;
 use super::state::{Effect, News, TaskState};

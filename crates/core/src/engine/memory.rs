@@ -1,4 +1,4 @@
-//! What executions take of a GPU's memory beside the weights of the models on it.
+//! GPU memory of executions, in addition to the weights of the models.
 //!
 //! Where models share a GPU, a load leaves room for one execution of whichever of them runs next, so that a model that is
 //! there can always start; how many can join it depends on who else is there.

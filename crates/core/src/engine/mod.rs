@@ -1,4 +1,5 @@
-//! The state machine of a run: who waits, who runs where, what is loaded. It knows no clock, no files and no threads.
+//! The state machine of a run: which tasks wait, which run where, what is loaded. It has no clock, no files and no
+//! threads.
 //!
 //! A driver tells it what happened ([`Engine::handle`]), a policy proposes what to do next ([`Engine::apply`]), and the
 //! engine answers with [`Effect`]s that the driver carries out: under a virtual clock in [`crate::sim`], under the real
@@ -77,7 +78,8 @@ struct Tries {
 }
 
 impl<'i> Engine<'i> {
-    /// Nothing has arrived, and GPUs hold what the problem says that they do at its start. A task that fails `max_attempts` times is given up.
+    /// Nothing has arrived, and GPUs hold what the problem specifies at its start. A task that fails `max_attempts` times is
+    /// given up.
     #[must_use]
     pub fn new(instance: &'i Instance, max_attempts: u32) -> Engine<'i> {
         Engine::over(Cow::Borrowed(instance), max_attempts)
@@ -141,7 +143,7 @@ impl<'i> Engine<'i> {
         self.is_certain = false;
     }
 
-    /// What a policy may look at.
+    /// What a policy may see.
     #[must_use]
     pub fn view(&self) -> View<'_> {
         View::new(self)
@@ -159,7 +161,7 @@ impl<'i> Engine<'i> {
         self.open
     }
 
-    /// What happened so far; the run is over for this engine.
+    /// The log so far; consumes the engine.
     #[must_use]
     pub fn into_log(mut self) -> ExecutionLog {
         self.log.loads.extend(self.prepared.into_values());
@@ -172,7 +174,7 @@ impl<'i> Engine<'i> {
         std::mem::take(&mut self.effects)
     }
 
-    /// What a policy has to be told, in the order in which it happened; empties the list.
+    /// News for the policy, in the order of events; empties the list.
     pub fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }
@@ -202,7 +204,7 @@ impl<'i> Engine<'i> {
         }
     }
 
-    /// Does what a policy proposes, or says why it cannot be done; then nothing has changed.
+    /// Applies a policy's decision. If it is rejected, nothing changes.
     pub fn apply(&mut self, decision: Decision) -> Result<(), Rejected> {
         match decision {
             Decision::Start { task, gpus } => self.start(task, gpus),

@@ -1,4 +1,4 @@
-//! What is left of a run, from where it stands, as a problem of its own: on the GPUs that there are, or on more or fewer.
+//! The rest of a run from its present state, as a separate problem on the same number of GPUs or another.
 
 use super::{RunningTask, TaskState, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
@@ -17,13 +17,13 @@ pub struct Continuation {
     pub begun_anew: usize,
     /// Loads that were under way and count as done; what was left of them is added to what waited for them.
     pub loads_under_way: usize,
-    /// GPUs that do not answer: nothing is put on them.
+    /// GPUs that do not answer: nothing is placed on them.
     pub out: usize,
 }
 
 impl Instance {
-    /// What is left of a run at `now`, on so many GPUs. Of those that there are, the first ones stay; GPUs that are lost stay
-    /// lost. `coming` are requests that are supposed to arrive; their times count from `now`.
+    /// The rest of a run at `now` on this many GPUs. The first GPUs are kept, and lost GPUs stay lost. `coming` are
+    /// requests assumed to arrive; their times count from `now`.
     pub fn onward(
         view: &View<'_>,
         now: Time,

@@ -1,4 +1,4 @@
-//! What a policy is to the engine.
+//! The trait of policies.
 
 use super::{Decision, View};
 use crate::id::{GpuId, Gpus, TaskId};

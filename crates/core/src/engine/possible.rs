@@ -1,5 +1,5 @@
-//! What can happen next. Who reads a run back from a file asks before the engine is told: the engine trusts its driver, and a
-//! file may hold anything.
+//! Which events are possible next. Code that reads a run from a file asks first: the engine trusts its driver, but a
+//! file may contain anything.
 
 use super::Engine;
 use super::state::{Decision, Event, TaskState};

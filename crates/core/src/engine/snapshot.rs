@@ -1,4 +1,4 @@
-//! The present of a run as an engine of its own, to be played forward under other rules.
+//! The present state of a run as a separate engine, to simulate it forward under other rules.
 //!
 //! A snapshot holds the open requests only, with the times that are expected of them now, and requests that may come. So its
 //! size depends on what is open, not on how long the run has lasted. Nothing in it says when a request really arrives or how

@@ -1,4 +1,4 @@
-//! The words that engine, drivers and policies use with each other, and the parts of the engine's state.
+//! The types that engine, drivers and policies exchange, and the parts of the engine's state.
 
 use crate::belief::Estimate;
 use crate::id::{GpuId, Gpus, ModelId, RequestId, TaskId};

@@ -1,5 +1,5 @@
-//! Requests that come in while the engine runs: each gets a number when it is admitted, and its number is used again once
-//! nothing of it is left, so that a run without an end needs no more room than what is open.
+//! Requests that arrive while the engine runs. Each gets a number when it is admitted, and the number is reused once
+//! the request is done. So a run without an end needs memory only for open requests.
 
 use super::Engine;
 use super::state::{Progress, TaskState};
@@ -15,7 +15,7 @@ impl Engine<'static> {
         Engine::over(Cow::Owned(instance), max_attempts)
     }
 
-    /// Takes a request in. It has not arrived: that is an event of its own.
+    /// Admits a request. Its arrival is a separate event.
     ///
     /// `reuse` is a request of the same workflow that was [retired](Engine::may_retire): its number is used again.
     pub fn admit(&mut self, request: NewRequest, reuse: Option<RequestId>) -> RequestId {
@@ -64,8 +64,8 @@ impl Engine<'static> {
         self.instance.tasks_of(request).all(|task| over(self.tasks[task].state))
     }
 
-    /// What was written down since the last call: a run without an end must not keep it all. A GPU that is gone is written
-    /// down once it has returned.
+    /// The records since the last call, because a run without an end must not keep all of them. A lost GPU is recorded
+    /// once it has returned.
     pub fn take_log(&mut self) -> ExecutionLog {
         let mut log = std::mem::take(&mut self.log);
         let still_gone = log.losses.extract_if(.., |loss| loss.until.is_none());

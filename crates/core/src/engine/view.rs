@@ -1,4 +1,4 @@
-//! What a policy may look at: the present, the past and the inputs, never the future of the clock.
+//! What a policy may see: the present, the past and the inputs, never the future.
 
 use super::Engine;
 use super::state::TaskState;
@@ -152,8 +152,8 @@ impl<'a> View<'a> {
         self.engine.tries.get(&task).map_or(0, |tries| tries.failed)
     }
 
-    /// What loading `model` onto these GPUs would take now; zero where it is there, `None` where it has no room beside
-    /// what executes there.
+    /// The time to load `model` onto these GPUs now; zero if it is loaded there, `None` if running executions leave no
+    /// room.
     #[must_use]
     pub fn load_cost(&self, model: ModelId, gpus: Gpus) -> Option<Span> {
         if self.engine.holding[model].contains_all(gpus) {
@@ -200,20 +200,20 @@ impl<'a> View<'a> {
         self.engine.believed(task).quantile(p)
     }
 
-    /// How far off the expected time of a task may be, as the standard deviation of the logarithm; 0 where it is taken to be
+    /// Uncertainty of a task's expected time, as the standard deviation of the logarithm; 0 if it is considered
     /// certain.
     #[must_use]
     pub fn spread(&self, task: TaskId) -> f64 {
         self.engine.believed(task).spread
     }
 
-    /// Whether everything is expected to take just what was estimated.
+    /// Whether all expected times equal the estimates.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         self.engine.is_certain
     }
 
-    /// By how much the times of a model were learned to differ from their estimates.
+    /// The learned correction of a model's estimates.
     #[must_use]
     pub fn learned_factor(&self, model: ModelId) -> f64 {
         self.engine.beliefs[model].factor

@@ -1,4 +1,4 @@
-//! Where else a node could have run, as things stood when it was ready.
+//! Other windows where a node could have run when it became ready.
 
 use super::timeline::{Timeline, What, begun};
 use super::{length, moment};

@@ -1,4 +1,4 @@
-//! Names of nodes and requests, and what was probably meant where there is none of that name.
+//! Looks up nodes and requests by name, with suggestions for unknown names.
 
 use crate::id::{RequestId, TaskId};
 use crate::instance::Instance;

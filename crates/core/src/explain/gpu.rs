@@ -56,7 +56,7 @@ pub struct GpuStory {
     pub gaps: Vec<Gap>,
 }
 
-/// What a GPU did; `most` of its gaps are told one by one.
+/// What a GPU did; lists up to `most` of its gaps.
 #[must_use]
 pub fn gpu(timeline: &Timeline<'_>, gpu: GpuId, most: usize) -> GpuStory {
     let (mut totals, mut gaps) = ([0u128; 5], Vec::new());

@@ -1,4 +1,4 @@
-//! Why GPUs stood idle, over the whole run.
+//! Why GPUs were idle, over the whole run.
 
 use super::gaps::{Cause, CauseShare, Example, Gap, shares, sweep};
 use super::timeline::{Timeline, What, begun};
@@ -33,7 +33,7 @@ pub struct IdleStory {
 /// A gap's length, its start and GPU, and its place among those that are kept.
 type Rank = (Span, Reverse<(Time, u32)>, usize);
 
-/// Why GPUs stood idle; `most` of the gaps are told one by one.
+/// Why GPUs were idle; lists up to `most` of the gaps.
 #[must_use]
 pub fn idle(timeline: &Timeline<'_>, most: usize) -> IdleStory {
     let mut totals = [0u128; 5];

@@ -1,7 +1,7 @@
-//! Why a run went as it did: what a node waited for, where a request's time went, why a GPU stood idle.
+//! Why a run went as it did: what a node waited for, where a request's time went, why a GPU was idle.
 //!
-//! Everything is reckoned from the instance and the log alone, so that simulated and real runs are explained alike, whatever
-//! policy made them. `docs/explain.md` describes what each answer says and what it does not.
+//! Everything is computed from the instance and the log alone, so simulated and real runs of any policy are explained
+//! alike. `docs/explain.md` describes the answers and their limits.
 
 mod alternatives;
 mod find;

@@ -1,4 +1,4 @@
-//! The slowest requests of a run, and what each lost most time to.
+//! The slowest requests of a run, and the main cause of each.
 
 use super::request::{PathStep, RequestStory, request};
 use super::timeline::Timeline;
@@ -7,7 +7,7 @@ use crate::log::Status;
 use crate::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// How many of them people are shown.
+/// How many of them are shown.
 pub const SLOWEST: usize = 10;
 
 /// A slow request. Waiting, loading, executing and retrying add up to its latency.
@@ -63,7 +63,7 @@ fn latency(timeline: &Timeline<'_>, id: RequestId) -> Option<Span> {
 }
 
 impl SlowRequest {
-    /// A request's story in short.
+    /// Summary of a request.
     #[must_use]
     pub fn of(story: &RequestStory) -> SlowRequest {
         let (node, why) = story.path.iter().max_by_key(|step| longest(step).0).map_or_else(

@@ -1,4 +1,4 @@
-//! A log laid out by GPU: what held each of them when, and which models were on it.
+//! A log by GPU: the executions and loads on each over time, and its models.
 
 use crate::cost::Leaving;
 use crate::id::{GpuId, Gpus, ModelId, TaskId};

@@ -21,7 +21,7 @@ pub struct Wait {
     /// Its own model was loaded there.
     #[serde(rename = "switching_seconds", serialize_with = "length")]
     pub switching: Span,
-    /// Its GPUs stood idle, all of them.
+    /// All its GPUs were idle.
     #[serde(rename = "idle_seconds", serialize_with = "length")]
     pub idle: Span,
 }

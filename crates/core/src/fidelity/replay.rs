@@ -1,5 +1,5 @@
-//! A run made again at the costs of an instance: everything in the same order and on the same GPUs, each thing as soon as
-//! what it waited for in the run is there.
+//! Replays a run at the costs of an instance: everything in the same order, on the same GPUs, as early as its
+//! dependencies in the run allow.
 
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};

@@ -1,4 +1,4 @@
-//! Workloads to order: configurations of the usual kinds, and requests for any configuration.
+//! Generated workloads: typical configurations, and requests for any configuration.
 //!
 //! Everything follows the seed alone. Random numbers come from ChaCha, whose output is fixed, the functions applied to
 //! them are computed in portable code, and what is written is rounded to milliseconds, so the same seed gives the same

@@ -24,7 +24,7 @@ impl Format {
     }
 }
 
-/// Writes requests, as many a file as one likes: one is in memory at a time.
+/// Writes any number of requests, with one in memory at a time.
 pub fn write_requests(
     requests: GeneratedRequests<'_>,
     format: Format,

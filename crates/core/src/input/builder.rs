@@ -1,4 +1,4 @@
-//! Scenarios put together in code.
+//! Builds scenarios in code.
 
 use super::diagnostic::Diagnostic;
 use super::faults::{Faults, Path};
@@ -17,8 +17,8 @@ use serde_json::{Map, Value};
 /// Stands for a model or workflow that nobody has added; it never leaves the builder.
 const UNKNOWN: u32 = u32::MAX;
 
-/// A scenario under construction. Models, workflows and requests are added one after the other; what is said between them is
-/// about the one that was added last.
+/// A scenario under construction. Models, workflows and requests are added one after the other; other calls apply to
+/// the one that was added last.
 ///
 /// Things refer to one another by name, and have to be added before they are referred to. Mistakes are reported all at once, by
 /// [`build`](ScenarioBuilder::build).
@@ -84,7 +84,7 @@ impl ScenarioBuilder {
         self
     }
 
-    /// All that is said of the cluster, in place of what was said before.
+    /// Replaces all settings of the cluster.
     #[must_use]
     pub fn cluster(mut self, cluster: ClusterSpec) -> ScenarioBuilder {
         self.scenario.cluster = cluster;
@@ -108,7 +108,7 @@ impl ScenarioBuilder {
         })
     }
 
-    /// Adds a model with all that can be said of one.
+    /// Adds a model with all its settings.
     #[must_use]
     pub fn model_spec(mut self, model: ModelSpec) -> ScenarioBuilder {
         self.scenario.models.push(model);
@@ -137,13 +137,13 @@ impl ScenarioBuilder {
         self.of_model("batching", |model| model.batching = Some(batching))
     }
 
-    /// What each execution of the model takes beside the weights, in GB over all its GPUs.
+    /// Memory of each execution in addition to the weights, in GB over all its GPUs.
     #[must_use]
     pub fn slot_memory(self, gb: f64) -> ScenarioBuilder {
         self.of_model("slot_memory", |model| model.memory_gb_per_slot = Some(gb))
     }
 
-    /// What taking the model off its GPUs takes, in seconds, as measured.
+    /// Measured unload time of the model, in seconds.
     #[must_use]
     pub fn unload_time(self, seconds: f64) -> ScenarioBuilder {
         self.of_model("unload_time", |model| model.unload_time_seconds = Some(seconds))

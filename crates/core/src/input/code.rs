@@ -1,4 +1,4 @@
-//! The closed list of what can be wrong with an input file. `docs/errors.md` explains each with an example.
+//! The closed list of faults in input files. `docs/errors.md` explains each with an example.
 
 named! {
     /// How bad a finding is.

@@ -1,4 +1,4 @@
-//! What is told to people about an input file.
+//! Diagnostics about input files.
 
 use super::code::{Code, Severity};
 use std::fmt::{self, Write};
@@ -20,7 +20,7 @@ pub struct Diagnostic {
     pub path: String,
     /// What is wrong, in this very case.
     pub message: String,
-    /// What might be meant instead.
+    /// What to do, or what was probably meant.
     pub hint: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Any JSON or YAML file, for those who read formats of others: values that know their place in the text, and faults that
-//! are all reported at once, like those of gswarm's own files.
+//! Any JSON or YAML file, for readers of other formats: values know their place in the text, and all faults are
+//! reported at once, as for gswarm's own files.
 
 use super::text::{self, Form, MAX_BYTES};
 use super::tree::Tree;

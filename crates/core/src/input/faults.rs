@@ -1,5 +1,4 @@
-//! Faults as they are found: a place in the text as an offset, a path in the data, and nothing more until there is
-//! something to show.
+//! Faults as they are found: an offset in the text and a path in the data, made readable only when they are shown.
 
 use super::code::{Code, Severity};
 use super::diagnostic::Diagnostic;

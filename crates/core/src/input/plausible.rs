@@ -1,4 +1,4 @@
-//! What is valid in a scenario and still unlikely to be meant. Runs accept it; `gswarm validate` warns of it.
+//! Implausible but valid values in a scenario. Runs accept them; `gswarm validate` warns about them.
 
 use super::code::Code;
 use super::diagnostic::Diagnostic;
@@ -13,7 +13,7 @@ const LONG_DAYS: f64 = 31.0;
 const MICROSECONDS_PER_DAY: f64 = 86_400e6;
 
 impl Scenario {
-    /// Warnings about what is valid and still unlikely to be meant, such as a language model without batching. `names` are those
+    /// Warnings about implausible but valid values, such as a language model without batching. `names` are those
     /// of the configuration and the requests.
     ///
     /// ```

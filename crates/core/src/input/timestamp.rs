@@ -1,4 +1,4 @@
-//! When a request arrived, as its file says it.
+//! Arrival times as written in files.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;

@@ -1,7 +1,7 @@
-//! The rules of a valid scenario, each of them once: what has to hold, and the code and words for what breaks it.
+//! The rules of a valid scenario, each defined once, with the code and message of its violation.
 //!
-//! The readers of files apply them to what they read, and know where it stands in the text;
-//! [`Scenario::validate`](super::Scenario::validate) applies them to values in memory, which stand nowhere.
+//! File readers apply them with positions in the text;
+//! [`Scenario::validate`](super::Scenario::validate) applies them to values in memory, without positions.
 
 use super::code::Code;
 use super::cycle;

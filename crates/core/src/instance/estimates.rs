@@ -1,4 +1,4 @@
-//! What is believed of run times, where more than one number is known of it; and the same problem with other times.
+//! Estimates beyond a single number per task, and the same problem with other times.
 
 use super::Instance;
 use crate::estimate::{Estimate, TAIL, Uncertain, sigma_of, spread_of};

@@ -1,10 +1,10 @@
-//! Requests that come in while others run: the one way in which a problem grows.
+//! Requests that arrive during a run: the only way in which a problem grows.
 
 use super::{Instance, Request, Task};
 use crate::id::{RequestId, TaskId, WorkflowId};
 use crate::time::{Span, Time};
 
-/// A request that comes in while others run.
+/// A request that arrives during a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRequest {
     /// What people call it.

@@ -1,4 +1,4 @@
-//! What is left of a problem while it runs, as a problem of its own.
+//! The rest of a running problem, as a separate problem.
 
 use super::{Instance, Request, Rows, Task, Workflow};
 use crate::id::{IdVec, RequestId, TaskId, WorkflowId};

@@ -1,8 +1,8 @@
-//! A problem that does not begin with empty GPUs: models are there already, and executions under way.
+//! A problem that starts with loaded models and running executions.
 
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 
-/// What is on the GPUs at time zero. Nothing, where nobody says otherwise.
+/// What is on the GPUs at time zero; nothing by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// Models that are there, GPU by GPU.

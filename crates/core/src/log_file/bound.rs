@@ -36,7 +36,7 @@ pub enum BoundClaim {
     },
 }
 
-/// What a visit of a model is worth in the proof of a bound by visits.
+/// The prices of a visit to a model in the proof of a bound by visits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // The fields are those of docs/planning.md.

@@ -5,7 +5,7 @@ use crate::violation::{Place, Violation, ViolationCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What such a file says, nothing yet believed.
+/// The content of such a file, not yet validated.
 #[derive(Clone, Debug, Default)]
 pub struct BoundFile {
     /// The cluster and the mode, as a log would state them.

@@ -34,7 +34,7 @@ pub const SCHEMA: u64 = 1;
 /// More GPUs than any run has: a damaged log must not make a check reserve memory for billions.
 pub(crate) const MOST_GPUS: u32 = 1 << 20;
 
-/// A log as it was read: every name as written, every number as written, nothing yet believed.
+/// A log as it was read: all names and numbers as written, not yet validated.
 #[derive(Clone, Debug, Default)]
 pub struct LogFile {
     /// The file's `schema`; logs of other programs have none, and less is required of them.

@@ -1,4 +1,4 @@
-//! The head of a log: who made the run, under which rules, and what came of it.
+//! The summary of a log: the policy, the rules of the run, and its results.
 
 use super::bound::BoundClaim;
 use crate::cost::SwitchCost;
@@ -64,7 +64,7 @@ pub struct Summary {
     pub truth: Option<TruthSpec>,
     /// What the estimates were predicted by, where they are not the inputs' own.
     pub predictor: Option<String>,
-    /// Whether what executions took corrected what was expected of the rest.
+    /// Whether actual times corrected the estimates of later executions.
     pub learn: bool,
     /// The seed, where one was used.
     pub seed: Option<u64>,
@@ -112,7 +112,7 @@ impl Summary {
     }
 }
 
-/// A summary as a file states it: every field may be missing, none is believed.
+/// A summary as a file states it: every field may be missing, and none is trusted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[allow(missing_docs)] // The fields are those of `Summary` and of docs/formats.md.
 pub struct Claims {

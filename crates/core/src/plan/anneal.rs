@@ -1,5 +1,5 @@
-//! Better choices by annealing: move tasks in the order and between windows; keep what is better, and at first also some of
-//! what is worse.
+//! Simulated annealing: move tasks in the order and between windows, keep improvements and, at first, some worse
+//! choices.
 
 use super::cell::{Cell, Choice, Goal, Outcome, Scratch};
 use super::decode::SwitchTable;

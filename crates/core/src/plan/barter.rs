@@ -1,4 +1,4 @@
-//! Which requests two cells should swap to become as full: found by what the requests need, without trying any.
+//! Which requests two cells should swap to balance their work, computed from the requests' needs without trials.
 
 use crate::id::RequestId;
 

@@ -1,4 +1,4 @@
-//! Some requests on some GPUs, flattened for speed: a choice becomes a schedule in tens of nanoseconds a task.
+//! Some requests on some GPUs, flattened for speed: a choice becomes a schedule in tens of nanoseconds per task.
 
 use super::decode::{EMPTY, SwitchTable};
 use crate::id::{Gpus, ModelId, RequestId, TaskId};

@@ -1,8 +1,8 @@
-//! Cutting the GPUs into cells and dealing the requests out to them.
+//! Divides the GPUs into cells and distributes the requests among them.
 //!
-//! A cell is as wide as the widest model that is used; what does not divide evenly goes to the last cell. Requests go to
-//! the cells by longest processing time: each to the cell that is then least full, reckoned both by GPU-time and by the time
-//! of the widest models, of which a cell holds one replica at a time. Then requests change places until all are as full.
+//! A cell is as wide as the widest model that is used; what does not divide evenly goes to the last cell. Requests go
+//! to the cells by longest processing time: each to the least loaded cell, by GPU time and by the time of the widest
+//! models, of which a cell holds one replica at a time. Then requests are swapped until all cells have the same load.
 
 use super::barter;
 use crate::id::{Gpus, ModelId, RequestId};

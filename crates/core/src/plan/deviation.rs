@@ -1,13 +1,13 @@
-//! What to do when a run does not go by its plan, because executions take longer or shorter than was expected.
+//! How to react when execution times deviate from the plan.
 //!
-//! The plan stays the rule. But GPUs that would stand idle take work that is ready: their own, out of turn, or that of GPUs
-//! which are behind. A task is moved where it begins so much sooner that the loads it costs are paid for, and only if its new
-//! GPUs are free again when their own next task can begin. How far the GPUs are ahead of the plan or behind it is known from
-//! what started last on each; where the beliefs say how far off they may be, the moment at which GPUs fall free is reckoned
-//! with on the careful side.
+//! The plan stays the default. But GPUs that would be idle take ready work: their own, out of order, or that of GPUs
+//! that are behind. A task moves if it starts so much sooner that the extra loads pay off, and only if its new GPUs are
+//! free again when their own next task can start. How far the GPUs are ahead of the plan or behind it is known from
+//! what started last on each; where the beliefs say how far off they may be, the moment at which GPUs fall free is
+//! reckoned with on the careful side.
 //!
-//! When GPUs have come apart by a good part of what is left, or times have been learned to be others than was planned with,
-//! what is left is planned anew.
+//! When GPUs have diverged by a large part of the remaining work, or learned times differ from the planned ones, the
+//! rest is replanned.
 
 use super::{Plan, SearchLimits, TimedPlan};
 use crate::engine::{TaskState, View};
@@ -195,7 +195,7 @@ impl Deviation {
         view.free_by(lists.window(task).first, SURELY_NEEDED)
     }
 
-    /// A plan for what is left, if that promises to pay.
+    /// A plan for the rest, if it is likely to pay off.
     pub fn plan_anew(
         &mut self,
         lists: &mut Lists<'_>,

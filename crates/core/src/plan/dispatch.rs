@@ -1,6 +1,6 @@
-//! A schedule of a cell by rules, as it would run: a GPU goes on with the model that it holds while there is work for it, and
-//! else takes the model with the most work waiting for each of its replicas. A model that fills the cell waits until nothing
-//! else is ready or runs, so that the cell is cleared for it as seldom as can be.
+//! Dispatches a cell by rules: a GPU keeps its model while there is work for it, else it takes the model with the most
+//! waiting work per replica. A model that fills the cell waits until nothing else is ready or running, so that the cell
+//! is cleared as rarely as possible.
 //!
 //! What work counts, how much of it makes a change of model worth while, and which task of a model goes first are a
 //! [`Style`]: a search over styles finds better schedules than any one of them, at under a microsecond a task.

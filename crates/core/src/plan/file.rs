@@ -115,12 +115,12 @@ fn step_entry(instance: &Instance, step: &Step) -> Entry {
     }
 }
 
-/// What a plan file says of its plan, nothing yet believed.
+/// What a plan file claims about its plan, not yet validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Promise {
     /// How long the plan takes.
     pub makespan: f64,
-    /// What no plan can go below.
+    /// The lower bound.
     pub lower_bound: f64,
     /// Whether no schedule is shorter ...
     pub optimal: bool,

@@ -55,7 +55,7 @@ impl<'i> Follow<'i> {
         }
     }
 
-    /// Does what the plan says, however late that is: a yardstick.
+    /// Follows the plan strictly, however late it is: a yardstick.
     #[must_use]
     pub fn strictly(self) -> Follow<'i> {
         Follow { strict: true, ..self }

@@ -1,4 +1,4 @@
-//! The planner: the best schedule of a batch that it can find, and how far from the best possible that is at most.
+//! The planner: the best schedule of a batch that it can find, and a bound on its distance from the optimum.
 //!
 //! A [`Plan`] says which task runs where, in which order, and holds no times: [`Follow`] runs it in the
 //! engine, here and under the real clock. Plans come from a portfolio (every policy, and orders of our own) and are improved

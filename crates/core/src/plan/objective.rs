@@ -1,4 +1,4 @@
-//! What a plan is made for: the makespan, the latency of requests, the number of switches, or a weighted sum of them.
+//! Objectives of plans: makespan, request latency, number of switches, or a weighted sum.
 
 use crate::bound::{Bound, least_ends};
 use crate::instance::{Instance, Residency};
@@ -86,7 +86,7 @@ impl std::fmt::Display for PlanObjective {
     }
 }
 
-/// What a schedule comes to, or a bound on each: seconds, and a number of switches.
+/// The terms of a schedule, or bounds on them: seconds, and a number of switches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObjectiveValues {
     /// Last end minus first arrival.

@@ -57,9 +57,9 @@ pub struct Planned {
     pub plan: Plan,
     /// How long it takes.
     pub makespan: Span,
-    /// What no plan can go below, and why.
+    /// The lower bound, and why it holds.
     pub bound: Bound,
-    /// What found it.
+    /// The method that found it.
     pub found_by: String,
     /// What the plan says beyond the order, where models batch or share GPUs.
     pub steps: Option<Steps>,

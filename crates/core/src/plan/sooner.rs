@@ -1,4 +1,4 @@
-//! Of schedules of a cell that are about as short, one whose requests end sooner.
+//! Among schedules of a cell of about the same length, prefers one whose requests end sooner.
 //!
 //! A search for the makespan alone keeps a model for all that waits for it, so that most requests end near the end of the
 //! run. Here short requests begin first, and only so many are under way at once. That takes more loads, which the time up to

@@ -1,4 +1,4 @@
-//! Better styles by trial: change a few of a style's settings, dispatch, keep what is no worse.
+//! Tunes styles: change a few settings, dispatch, and keep what is not worse.
 
 use super::anneal::{Effort, Solution};
 use super::cell::{Cell, Goal, Scratch};
@@ -21,7 +21,7 @@ impl Tuned {
         Some(Tuned { style, solution: Solution { choice, outcome } })
     }
 
-    /// A plain style: what there is before anything else is tried.
+    /// The default style, before anything else is tried.
     pub fn first(cell: &Cell, table: &SwitchTable, (rule, defers): (Rule, bool)) -> Option<Tuned> {
         Tuned::of(cell, table, Style::plain(cell, rule, 0.0, defers), &mut Scratch::default())
     }

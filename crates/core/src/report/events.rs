@@ -1,4 +1,4 @@
-//! The log as a story: one line for everything that happened, by time.
+//! The event log: one line per event, in time order.
 
 use super::loads::{Loaded, loads};
 use crate::id::{Gpus, RequestId};

@@ -44,7 +44,7 @@ pub struct DeploymentMetrics {
 /// Said beside the gap once a GPU was lost.
 const BOUND_NOTE: &str = "the bound assumes that no GPU was lost";
 
-/// What a run came to. Each figure is defined in `docs/metrics.md`.
+/// The metrics of a run, defined in `docs/metrics.md`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Last end minus first arrival.
@@ -97,10 +97,10 @@ pub struct Metrics {
     /// The loads that put models in place before any execution needs it, where there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<DeploymentMetrics>,
-    /// What a lower bound beside these figures leaves out, where it does.
+    /// A note on the lower bound's assumptions, if needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_note: Option<Cow<'static, str>>,
-    /// How well run times were foreseen, where they were predicted or learned.
+    /// Accuracy of predicted or learned run times, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predictions: Option<PredictionMetrics>,
     /// The GPUs together.

@@ -1,5 +1,5 @@
-//! What a run came to: metrics, and the text made of them. Everything here reads the instance and the log, nothing else,
-//! so that simulated and real runs are measured alike. `docs/metrics.md` defines each figure.
+//! Results of a run: metrics, and their text. Everything here reads only the instance and the log, so simulated and
+//! real runs are measured alike. `docs/metrics.md` defines each figure.
 
 mod events;
 mod gpus;

@@ -1,4 +1,4 @@
-//! How well run times were foreseen: by what was told before the run, and by what was learned in it.
+//! Accuracy of predicted run times, both before the run and as learned during it.
 
 use super::stats::as_seconds;
 use crate::id::{GpuId, ModelId};
@@ -8,8 +8,8 @@ use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// What was foreseen of completed executions, and what they took. An execution that shared its replica is not judged: what it
-/// would have taken alone, which is what is foreseen, is not in the log.
+/// Predicted and actual times of completed executions. Executions that shared their replica are not judged: predictions
+/// are for an execution alone, and the log does not have that time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PredictionMetrics {
     /// Completed executions whose estimate a predictor gave.
@@ -18,10 +18,10 @@ pub struct PredictionMetrics {
     pub not_predicted: u64,
     /// Completed executions that are not judged below: others were on their replica while they ran.
     pub shared: u64,
-    /// What a predictor said before the run; left out where that was taken to be true.
+    /// The predictor before the run; omitted if its predictions were used as true times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predictor: Option<Accuracy>,
-    /// What was expected of each execution when it began, where the run learns.
+    /// The estimate when each execution started, if the run learns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learned: Option<Accuracy>,
     /// Where the run learns: each model that ran.
@@ -29,28 +29,28 @@ pub struct PredictionMetrics {
     pub models: Vec<LearnedModel>,
 }
 
-/// Foreseen times against those that were taken.
+/// Predicted times compared with actual ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// Executions that were judged: completed, and alone on their replica.
     pub executions: u64,
-    /// The mean of |foreseen - taken|.
+    /// The mean of |predicted - actual|.
     #[serde(rename = "mean_absolute_error_seconds", with = "as_seconds")]
     pub mean_absolute_error: Span,
-    /// The sum of |foreseen - taken| over the sum of what was taken.
+    /// The sum of |predicted - actual| over the sum of actual times.
     pub relative_error: f64,
-    /// (foreseen - taken) / taken, of the sums: above 0 where too much was foreseen.
+    /// (predicted - actual) / actual, of the sums: above 0 if predictions were too long.
     pub bias: f64,
-    /// The share that took no less and no more than their intervals say; nine of ten should.
+    /// The share inside their 90% intervals.
     pub interval_coverage: f64,
 }
 
-/// What was learned of a model.
+/// What was learned about a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LearnedModel {
     /// Its key in the configuration.
     pub model: String,
-    /// Its last execution was expected to take so many times its estimate: far from 1 where times are, or have become, others.
+    /// The correction of its last execution's estimate: far from 1 if its times differ from the estimates.
     pub factor: f64,
 }
 
@@ -90,7 +90,7 @@ impl Sums {
     }
 }
 
-/// How well it was foreseen; `None` where nothing was predicted or learned.
+/// The accuracy; `None` if nothing was predicted or learned.
 pub fn predictions(instance: &Instance, log: &ExecutionLog) -> Option<PredictionMetrics> {
     let completed = || log.executions.iter().filter(|one| one.status == Status::Completed);
     let predicted = completed().filter(|one| instance.interval(one.task).is_some()).count() as u64;

@@ -1,4 +1,4 @@
-//! How requests fared: their latency, and how many servers they needed.
+//! Request latencies, and the number of servers that requests used.
 
 use super::stats::Stats;
 use crate::id::{RequestId, TaskId};
@@ -7,7 +7,7 @@ use crate::log::{ExecutionLog, Status};
 use crate::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// What running on several servers meant.
+/// Metrics of runs on several servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerMetrics {
     /// Number of servers.
@@ -22,7 +22,7 @@ pub struct ServerMetrics {
     pub cross_server_communications: u64,
 }
 
-/// How the requests of one workflow fared.
+/// The requests of one workflow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowMetrics {
     /// Its key in the configuration.

@@ -1,10 +1,10 @@
-//! What a run left undone, and why.
+//! Unfinished requests of a run, and why.
 
 use crate::id::{ModelId, RequestId, TaskId};
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
 
-/// A request that did not come to its end.
+/// A request that did not finish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// The request.

@@ -1,5 +1,5 @@
-//! What a server can do with requests in the form of the OpenAI API: known before anything is sent to it, so that a request
-//! that cannot be carried out is refused before a model is moved for it.
+//! The OpenAI API features of a server, known before anything is sent to it, so that an unsupported request is refused
+//! before a model is loaded for it.
 
 /// How much of the OpenAI API a server has for a model, the least first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

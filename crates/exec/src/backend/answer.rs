@@ -1,5 +1,5 @@
-//! What servers call a success and is none. A server that is put to sleep answers 200 with half a text, and one behind a
-//! gateway may answer in place of another: such answers are failed calls.
+//! Failed answers with a success status. A server that is put to sleep answers 200 with half a text, and a gateway may
+//! return another model's answer: such answers are failed calls.
 //!
 //! Answers are looked at as text and passed on as they are, but for the name of the model.
 

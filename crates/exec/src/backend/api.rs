@@ -1,4 +1,4 @@
-//! How a server is asked, whatever sort it is: what an adapter has to know. The rules are in [`super::managed`].
+//! The trait of adapters: how to query one kind of server. The common rules are in [`super::managed`].
 
 use super::BackendError;
 use super::abilities::{CallAbilities, Dialect};

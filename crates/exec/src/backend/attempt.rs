@@ -1,5 +1,4 @@
-//! Loads and sweeps under way: whatever becomes of them, also where they are dropped half-way, what they leave behind is
-//! known.
+//! Loads and sweeps in progress: what they leave behind is known even if they are dropped half-way.
 
 use super::managed::locked;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! From what a file says of a server to the server itself.
+//! From the description of a server in a file to its adapter.
 
 use super::Backend;
 use super::api::{Api, LoadRecorder, ServedModel};

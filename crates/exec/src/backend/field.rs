@@ -1,5 +1,5 @@
-//! How the fields of a server are described: once, beside its adapter. Reading files, the JSON Schema and the tables of
-//! docs/backends.md all go by these descriptions.
+//! Descriptions of the fields of servers, once, beside their adapters. The reader of files, the JSON Schema and the
+//! tables of docs/backends.md use them.
 
 use gswarm_core::input::document::NumberRange;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! The one way to talk to a server over HTTP: with limits on time and size, no redirects, a token that is never shown, and
-//! every failure turned into what can be done about it.
+//! The HTTP client of all adapters: limits on time and size, no redirects, a token that is never shown, and failures
+//! classified by how to handle them.
 
 use super::BackendError;
 use super::answer::{self, EventStream, Expected};

@@ -1,15 +1,14 @@
-//! What every server that is really there has in common: the rules by which models are loaded, unloaded and called. An
-//! adapter only knows how its server is asked.
+//! The common rules of all real servers: how models are loaded, unloaded and called. An adapter only knows how to query
+//! its server.
 //!
-//! - Nothing is believed: a load has ended when the state says that the model is there, an unload when it says that it is
-//!   gone, whatever the answer was.
-//! - The server belongs to the run: what it held before, and what a failed load has left on it, is taken off first.
-//! - A model that does not fit onto GPUs which hold nothing else will not fit later: it fails at once from then on.
-//! - A call that goes wrong is the call's fault only if the server says that it still has the model. Loads that go wrong are
-//!   the server's fault.
-//! - Where one of several servers falls, the others go on: only what needs it waits for it, for a while, and is tried again
-//!   when it is back.
-//! - What loads and unloads took is handed on.
+//! - Answers are not trusted: a load or unload has ended when the server's state says so.
+//! - The server belongs to the run: its earlier models, and remains of failed loads, are unloaded first.
+//! - A model that does not fit onto empty GPUs never will: it fails at once from then on.
+//! - A failed call is the call's own fault only if the server says that it still has the model. Failed loads are the
+//!   server's fault.
+//! - If one of several servers fails, the others continue. Only calls that need it wait, for a limited time, and are
+//!   retried when it is back.
+//! - Times of loads and unloads are reported.
 
 mod falls;
 mod sweep;

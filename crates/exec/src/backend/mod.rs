@@ -1,4 +1,4 @@
-//! What serves models: one small trait, an adapter for each sort of server.
+//! Backends: one small trait, and an adapter for each kind of server.
 
 mod abilities;
 mod answer;
@@ -39,7 +39,7 @@ use crate::forward::{Forward, Relay};
 use gswarm_core::{ModelId, Span};
 use serde_json::Value;
 
-/// What went wrong, by what can be done about it.
+/// Errors of backends, classified by how to handle them.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BackendError {
     /// The server does not answer: it is taken out until it does.

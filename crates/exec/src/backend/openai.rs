@@ -1,4 +1,4 @@
-//! OpenAI's interface: how a node's call becomes a request of it, and what its answer gives. Most servers have it.
+//! The OpenAI API: turns a node's call into a request, and reads the answer. Most servers have it.
 
 use super::BackendError;
 use super::http::{Http, field};

@@ -1,5 +1,4 @@
-//! What is wrong with a server, found before a run begins: whether it answers, is of its kind, knows the models and can put
-//! them to sleep.
+//! Checks of a server before a run: whether it answers, is of its kind, knows the models and can put them to sleep.
 
 use super::BackendError;
 use super::api::{Api, ServedModel};

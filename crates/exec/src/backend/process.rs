@@ -1,9 +1,9 @@
-//! A process that ends with whoever started it, and all that it has started.
+//! A process that ends together with its parent and its own children.
 //!
-//! There is no way to ask the system for that without unsafe code, so a small shell stands between: it starts the program
-//! in a process group of its own and reads from a pipe that this process holds. When the pipe closes, because the
-//! program is to be stopped or because this process has died in whatever way, the shell asks the group to end, and after a
-//! while makes it. A process may leave its group (`setsid`): each has a mark in its environment, by which it is found.
+//! Without unsafe code this needs a small shell in between: it starts the program in a process group of its own and
+//! reads from a pipe that this process holds. When the pipe closes, because the program is to stop or this process
+//! died, the shell terminates the group, and kills it after a grace time. A process may leave its group (`setsid`): a
+//! mark in its environment identifies it.
 
 use super::http::brief;
 use super::managed::locked;

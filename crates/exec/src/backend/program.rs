@@ -1,4 +1,4 @@
-//! Whether a program is there to be started.
+//! Whether a program can be started.
 
 use std::path::{Path, PathBuf};
 

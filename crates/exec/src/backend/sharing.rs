@@ -1,4 +1,4 @@
-//! Calls that share a replica under a clock: each slows the others down, by the model's curve.
+//! Emulated calls that share a replica: each slows the others down, by the model's curve.
 
 use super::managed::locked;
 use crate::clock::Clock;

@@ -1,4 +1,4 @@
-//! Requests that completed lately: how long those of each workflow took, and which took longest and why.
+//! Recently completed requests: latency by workflow, and the slowest requests with their causes.
 
 use super::{Chronicle, Record};
 use crate::wire::{SlowRequestRow, WorkflowLatency};

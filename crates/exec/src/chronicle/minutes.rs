@@ -1,4 +1,4 @@
-//! What happened lately, counted in short stretches of time: so many of them are kept, and no more.
+//! Recent counts, in a fixed number of short time buckets.
 
 use crate::wire::{ActivitySeries, LatencySummary};
 use gswarm_core::{Span, Time};

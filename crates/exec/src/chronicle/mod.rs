@@ -1,6 +1,5 @@
-//! What happened of late: stretches on GPUs and happenings, each with a number, as many as there is room for, and counts of
-//! all of them. It is fed by whoever drives an engine, before and after each of its steps, and costs less than a microsecond
-//! for each thing that happens.
+//! Recent history: a numbered ring of GPU intervals and events, and counts of all of them. The driver of an engine
+//! feeds it before and after each step, at less than a microsecond per event.
 
 mod ended;
 mod minutes;

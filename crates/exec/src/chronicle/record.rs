@@ -1,4 +1,4 @@
-//! One thing that happened, as it is kept and as it is shown.
+//! One entry of the history, as it is stored and as it is shown.
 
 use crate::wire::{self, BarKind, HappeningKind};
 use gswarm_core::{Gpus, Instance, ModelId, Time, WorkflowId};

@@ -1,4 +1,4 @@
-//! What is done outside: loads, unloads and calls, each on its own, with its limits of time, and what comes back of them.
+//! External actions: loads, unloads and calls as separate tasks with time limits, and their results.
 
 use super::Patience;
 use crate::backend::{BackendError, Replica};

@@ -1,4 +1,4 @@
-//! A batch, or a stream that is known beforehand, from its first request to its last.
+//! A batch, or a stream known in advance, from its first request to its last.
 
 use super::machine::{Book, Happening, Machine, Trouble};
 use super::{LiveError, NodeFailure, Patience};
@@ -73,7 +73,7 @@ impl<'i> Live<'i> {
         self.machine.engine.learn_with(learner);
     }
 
-    /// What failed for good is tried again when the run is [taken up](Live::restore).
+    /// Permanently failed nodes are retried when the run is [restored](Live::restore).
     pub fn retry_failed(&mut self) {
         self.retries_failed = true;
     }

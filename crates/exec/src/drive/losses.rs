@@ -1,10 +1,9 @@
-//! What is lost with its backend: it is done elsewhere, and no attempt of it has failed. But a call that ends its server
-//! wherever it is made, and a model that does so wherever it is loaded, would end one after the other: from some number of
-//! times on, that counts as a failure.
+//! Work lost with its backend: it moves elsewhere and does not count as a failed attempt. But a call or a model that
+//! crashes every server would crash one after the other, so from some number of crashes on, each counts as a failure.
 //!
-//! Of several calls that are lost together nobody can tell which one it was. Whoever was lost too often is a suspect, and
-//! has its next server to itself: only what a server goes under alone is blamed for it. A call that a server fails again and
-//! again, while it answers others, is to blame too.
+//! If several calls are lost together, the culprit is unknown. A call that was lost too often is a suspect and gets its
+//! next server to itself: only a call that was alone is blamed for a crash. A call that a server fails repeatedly while
+//! it answers others is also to blame.
 
 use super::machine::{Book, Machine};
 use crate::backend::Replica;

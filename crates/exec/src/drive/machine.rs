@@ -1,5 +1,5 @@
-//! The machine under every live run: what the backends did goes to the engine, the policy decides, the book is written,
-//! and only then the backends are told.
+//! The state machine of every live run: events of backends go to the engine, the policy decides, the journal is
+//! written, and only then the backends act.
 
 use super::acts::{Acts, Message};
 use super::losses::Losses;

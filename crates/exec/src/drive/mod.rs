@@ -1,5 +1,5 @@
-//! A batch or a stream under the real clock: the engine is told what the backends did, the policy decides, the journal
-//! keeps it, and only then the backends are told.
+//! A batch or a stream under the real clock: events of backends go to the engine, the policy decides, the journal is
+//! written, and only then the backends act.
 
 mod acts;
 mod batch;
@@ -17,7 +17,7 @@ use crate::journal::JournalError;
 use gswarm_core::engine::Rejected;
 use gswarm_core::{Span, TaskId, Time};
 
-/// How patient a run is.
+/// Time limits and retries of a run.
 #[derive(Clone, Debug)]
 pub struct Patience {
     /// Attempts at a node before its request is given up.

@@ -1,5 +1,5 @@
-//! What is tried again, and when. A task that failed, or that its server failed, waits for a while, on no GPU; one that fails
-//! again waits twice as long, and so does one whose model nobody could use before it.
+//! Retries with exponential back-off. A failed task waits without holding a GPU. The pause doubles with each failure of
+//! the task, or of its model.
 
 use super::acts::LONGEST_PAUSE;
 use super::machine::{Book, Machine};

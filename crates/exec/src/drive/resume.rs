@@ -1,4 +1,4 @@
-//! Going on after a crash: the journal is read back into a fresh engine, and whatever was under way counts as lost.
+//! Resuming after a crash: the journal is replayed into a fresh engine, and interrupted work counts as lost.
 
 use super::batch::Live;
 use super::{LiveError, NodeFailure};
@@ -8,7 +8,7 @@ use gswarm_core::policy::Policy;
 use gswarm_core::{GpuId, TaskId, Time};
 
 impl Live<'_> {
-    /// Takes up what the journal holds. Nothing that has finished will run again; the policy is told what is left.
+    /// Replays the journal. Finished work does not run again; the policy learns what is left.
     pub fn restore(&mut self, policy: &mut dyn Policy) -> Result<(), LiveError> {
         let entries = self.machine.book.journal.entries()?;
         let mut last = Time::ZERO;

@@ -1,4 +1,4 @@
-//! What a run knows of its servers: the health of each, who waits for which, and for how long. A request waits for
+//! The servers of a run: the health of each, and the tasks that wait for them. A request waits for
 //! unhealthy servers for one patience, however many wait with it and however many servers there are.
 
 use super::acts::LONGEST_PAUSE;

@@ -1,4 +1,5 @@
-//! Models that do not fit, or whose servers are started wrongly: what needs one fails at once, and nothing is made to leave for it.
+//! Models that do not fit, or whose servers are misconfigured: tasks that need one fail at once, and nothing is evicted
+//! for it.
 
 use super::machine::{Book, Machine};
 use crate::fleet::Fleet;

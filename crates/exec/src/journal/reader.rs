@@ -1,4 +1,4 @@
-//! A journal for those who only look, perhaps while somebody writes it. Nothing is written beside it.
+//! A read-only view of a journal, possibly while it is being written. It creates no files.
 
 use super::{
     JournalError, OUTPUTS, SCHEMA, VERSION, Written, entries_after, lock_of, meta_of, nothing_in, output_of,

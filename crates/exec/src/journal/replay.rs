@@ -1,4 +1,4 @@
-//! What a journal may say next of a run: a file that SQLite reads without complaint may still hold what never happened.
+//! Which journal entries are possible next: a file that SQLite accepts may still contain events that never happened.
 
 use super::{JournalEntry, JournalError};
 use gswarm_core::engine::{Decision, Engine, Event, TaskState};

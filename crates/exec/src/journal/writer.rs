@@ -1,4 +1,4 @@
-//! A database that is written in batches: what is written since the last commit counts as a whole, or not at all.
+//! A database written in batches: everything since the last commit counts, or nothing of it.
 
 use super::JournalError;
 use rusqlite::Connection;

@@ -1,8 +1,8 @@
-//! The process between gswarm and a Ray cluster: Ray is spoken to in Python, so that a Python process is started, told what
-//! to do a line of JSON at a time, and answers in the same way, in whatever order it comes to an end with things.
+//! The process between gswarm and a Ray cluster: a Python process, because Ray's API is in Python. Requests and answers
+//! are lines of JSON; answers come in any order.
 //!
-//! It ends when its input does, so that it never outlives gswarm. Where it dies, whatever it was asked fails as if the whole
-//! cluster had stopped to answer, and the next [reset](super::RayServer) of a server starts another one.
+//! It ends when its input does, so it never outlives gswarm. If it dies, its pending requests fail as if the whole
+//! cluster had stopped answering, and the next [reset](super::RayServer) of a server starts another one.
 
 use crate::backend::BackendError;
 use crate::backend::http::brief;

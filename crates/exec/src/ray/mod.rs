@@ -1,8 +1,8 @@
-//! Servers that are placed and reached by Ray: gswarm decides, Ray places the processes and carries what they say.
+//! Servers placed and reached by Ray: gswarm decides, Ray places the processes and transports messages.
 //!
-//! Each server of the cluster is a bundle of GPUs in Ray, with one process that holds the models on them. All of them are
-//! spoken to over one [`Bridge`]. A server for which Ray has no GPUs at the moment does not answer, like any other that is
-//! out: it is asked again, and used once its GPUs are there.
+//! Each server of the cluster is a bundle of GPUs in Ray, with one process that holds the models on them. All of them
+//! share one [`Bridge`]. A server for which Ray has no GPUs at the moment does not answer, like any other that is out:
+//! it is asked again, and used once its GPUs are there.
 
 mod bridge;
 

@@ -1,4 +1,4 @@
-//! Requests of workflows, from when they are brought until they are written down and admitted.
+//! Acceptance of workflow requests: from submission until they are stored and admitted.
 
 use super::Service;
 use super::client::{Accepted, Refusal};

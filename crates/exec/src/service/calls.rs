@@ -1,4 +1,4 @@
-//! A direct call as a request of its model's workflow of one node, for whoever predicts what nodes take.
+//! A direct call as a request of its model's one-node workflow, for predictors.
 
 use crate::forward::Forward;
 use gswarm_core::WorkflowId;

@@ -1,4 +1,4 @@
-//! For whoever brings requests to a service: from any task, as many as there are.
+//! The client of a service, usable from any number of tasks.
 
 use super::events::EventSender;
 use super::ledger::{Records, StorageTrouble};

@@ -1,4 +1,4 @@
-//! How a service ends: what runs ends first, and what waits is left to the next one.
+//! Shutdown of a service: running work is finished, and waiting work is left to the next start.
 
 use super::Service;
 use super::open_requests::{Open, Requester};

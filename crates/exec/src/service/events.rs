@@ -1,4 +1,4 @@
-//! What happens, told to all who listen.
+//! Broadcasts events to listeners.
 
 use crate::wire::{ServiceEvent, TimedEvent};
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Models that leave although no other needs their place: those that nobody has used for their time to live, and those that
-//! somebody wants off.
+//! Unloads without a successor: models idle for longer than their TTL, and models that a user unloads.
 
 use super::Service;
 use gswarm_core::engine::Event;

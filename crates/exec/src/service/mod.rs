@@ -1,5 +1,5 @@
-//! Requests that keep coming: the machine under the real clock with no end, a ledger of what it has accepted, and a client
-//! for whoever brings requests.
+//! A service for a stream without an end: the live state machine, a ledger of accepted requests, and a client to submit
+//! them.
 
 mod accepting;
 mod calls;

@@ -1,4 +1,4 @@
-//! The requests that are open: who asked, what their nodes have written, and who waits for their end.
+//! Open requests: their callers, the outputs of their nodes, and the listeners for their end.
 
 use super::events::EventSender;
 use super::ledger::Ledger;

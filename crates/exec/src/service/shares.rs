@@ -1,4 +1,4 @@
-//! Fair shares of a bounded number of places: one caller who takes all that is free does not shut others out.
+//! Fair shares of a bounded number of places, so that one caller cannot starve others.
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

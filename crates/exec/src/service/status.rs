@@ -1,4 +1,4 @@
-//! How things stand: who waits for what, and why; what is on the GPUs.
+//! The status of a service: what waits, for what and why, and what is on the GPUs.
 
 use super::open_requests::{Open, OpenRequests, Requester};
 use crate::backend::Backend;

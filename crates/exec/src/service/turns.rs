@@ -1,5 +1,6 @@
-//! Callers take turns. Policies serve who came first; one who brings thousands at once would be served before everybody who
-//! comes later. So a request counts as having come when another caller's request of the same place in line did.
+//! Turns between callers. Policies serve first come, first served, so a caller with thousands of requests at once would
+//! delay all later callers. Instead, the n-th request of a caller counts as having arrived with the n-th request of
+//! others.
 
 use gswarm_core::{RequestId, Time};
 use rustc_hash::FxHashMap;

@@ -1,4 +1,4 @@
-//! What goes wrong with what is kept, and how much is asked of the disk.
+//! Errors of stored files, and the durability that is required.
 
 use gswarm_core::input::Code;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! SQLite files that are not trusted: private, never reached through a link, and checked when they are opened. Each row has
-//! a checksum, so that nothing is served that was not written.
+//! Untrusted SQLite files: private, never opened through a link, and checked when opened. Each row has a checksum, so
+//! only data that gswarm wrote is used.
 
 mod checksum;
 mod fault;

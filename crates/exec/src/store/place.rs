@@ -1,4 +1,4 @@
-//! Where a database is: a file that was deleted or moved can still be written, and what is written there is lost.
+//! The location of a database: a deleted or moved file can still be written, but those writes are lost.
 
 use super::{JournalError, beside};
 use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! SQLite's log of what was written last. Where a bit of it has flipped, SQLite takes the rest for a write that was cut off
-//! and drops it without a word. What was dropped is found here.
+//! SQLite's write-ahead log. If a bit in it flips, SQLite treats the rest as an interrupted write and drops it
+//! silently. This module detects that.
 //!
 //! The layout is at <https://www.sqlite.org/fileformat2.html#walformat>.
 

@@ -1,8 +1,8 @@
-//! Advice on capacity: the fewest GPUs, the policy and the placement that keep targets at some traffic.
+//! Capacity advice: the fewest GPUs, the policy and the placement that meet targets for given traffic.
 //!
-//! Every number of GPUs is tried on the same traces, which are drawn from the given one ([`gswarm_core::size::Traffic`]). Streams
-//! start warm: what comes first is not measured. More traces are drawn until the answer hardly depends on them, and a long run
-//! drawn apart from all others has to keep the targets as well.
+//! Every number of GPUs is tried on the same traces, which are drawn from the given one
+//! ([`gswarm_core::size::Traffic`]). Streams start warm: a warm-up is not measured. More traces are drawn until the
+//! answer is stable, and a separately drawn long run has to meet the targets too.
 
 mod spec;
 mod trials;

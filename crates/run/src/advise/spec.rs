@@ -1,4 +1,4 @@
-//! What advice is asked for.
+//! The specification of a capacity question.
 
 use crate::failure::Failure;
 use crate::spec::RunSpec;

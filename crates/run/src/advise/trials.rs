@@ -1,4 +1,4 @@
-//! Runs over resampled traces, kept by policy and number of GPUs.
+//! Runs over resampled traces, stored by policy and number of GPUs.
 
 use super::spec::{AdviseSpec, Spare};
 use crate::failure::{Failure, FailureKind};

@@ -1,4 +1,4 @@
-//! Why a target cannot be kept: what requests take by themselves, and where the time of the slowest goes.
+//! Why a target cannot be met: the latency of requests on their own, and where the slowest spend their time.
 
 use super::trials::Trials;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! What a journal says that its run began with, and how the run goes on.
+//! Reads the start of a run from its journal, and resumes it.
 
 use super::ray::{Callables, Joined};
 use super::{
@@ -74,10 +74,10 @@ pub struct Resume {
     pub retry_failed: bool,
 }
 
-/// Goes on with a live run that was interrupted.
+/// Continues an interrupted live run.
 ///
 /// # Errors
-/// Why it cannot go on, or ended early again.
+/// Why it cannot continue, or ended early again.
 pub fn resume(
     folder: &Path,
     changes: &Resume,

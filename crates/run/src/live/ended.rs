@@ -12,7 +12,8 @@ use gswarm_core::run::RunOutcome;
 use gswarm_exec::drive::FinishedRun;
 use std::path::{Path, PathBuf};
 
-/// What the names of a log begin with that fails its check: it is kept as evidence, and nobody takes it for a log.
+/// The prefix of logs that fail their check: they are kept as evidence, under names that cannot be mistaken for valid
+/// logs.
 pub const REJECTED: &str = "rejected_";
 
 fn is_rejected(path: &Path) -> bool {
@@ -31,7 +32,7 @@ pub struct Ended {
     pub failed: Vec<FailedNode>,
     /// The file of results.
     pub results: PathBuf,
-    /// What its log breaks. A log that breaks a rule is written under names that begin with [`REJECTED`].
+    /// Violations in its log. A log with violations is written under names that begin with [`REJECTED`].
     pub violations: Vec<Violation>,
 }
 
@@ -39,7 +40,7 @@ impl Ended {
     /// How the run is to be judged: its log keeps the rules, and all requests completed.
     ///
     /// # Errors
-    /// The rules that the log breaks, which is a fault of this program, and the requests that failed.
+    /// Violations of the log, which are bugs in gswarm, and failed requests.
     pub fn verdict(&self) -> Result<(), Failure> {
         let failed_requests = self.outcome.metrics.failed_requests;
         let completed =
@@ -50,8 +51,8 @@ impl Ended {
         }
     }
 
-    /// Whether the log keeps the rules. All its times are read from the clock of this process, never from a server: whatever it
-    /// breaks is our fault.
+    /// Whether the log passes the check. All its times come from the clock of this process, never from a server, so a
+    /// violation is a bug in gswarm.
     ///
     /// # Errors
     /// The rules that the log breaks.

@@ -1,4 +1,4 @@
-//! What failed in a live run, and why: for people and for programs.
+//! Failures of a live run and their reasons, as text and as data.
 
 use crate::failure::{Failure, FailureKind};
 use crate::output::count;

@@ -1,4 +1,4 @@
-//! Inputs that nodes read and nobody gives them: told once, at the start.
+//! Missing inputs of nodes, reported once, at the start.
 
 use crate::observe::Observer;
 use crate::output::count;

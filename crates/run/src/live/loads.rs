@@ -1,4 +1,4 @@
-//! What loads and unloads took on real servers, a line each as they happen: the measurements that predictions are made of.
+//! Times of loads and unloads on real servers, one line each as they happen, as a basis for predictions.
 
 use crate::files;
 use gswarm_core::Instance;

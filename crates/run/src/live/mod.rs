@@ -255,7 +255,7 @@ fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
     })
 }
 
-/// Refuses a folder in which a live run is under way: what is written there would be taken for its logs.
+/// Refuses a folder with a live run in progress: new files there would be mistaken for its logs.
 ///
 /// # Errors
 /// That a run is under way.

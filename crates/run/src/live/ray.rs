@@ -1,5 +1,4 @@
-//! Live runs on a Ray cluster: how it is found, how many servers it makes, what it is told of the run, and how the run's end
-//! is told to it.
+//! Live runs on a Ray cluster: joining it, dividing it into servers, starting the run and ending it.
 
 use crate::failure::{Failure, FailureKind};
 use crate::files;
@@ -92,7 +91,7 @@ impl Joined {
         Ok(Joined { runtime, bridge, nodes })
     }
 
-    /// What a run calls this cluster: where nothing is said of servers, Ray's nodes are the servers.
+    /// This cluster as a specification: without a server size, Ray's nodes are the servers.
     pub fn cluster(&self, spec: ClusterSpec, scenario: &Scenario) -> Result<ClusterSpec, Failure> {
         let widest = scenario.models.iter().map(|model| model.gpus_required).max().unwrap_or(1);
         let per_server = spec.gpus_per_server.or_else(|| per_server(&self.nodes, widest));

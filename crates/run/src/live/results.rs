@@ -1,4 +1,4 @@
-//! What came of each request, one a line: its status, what its nodes wrote, and what went wrong.
+//! Results of requests, one per line: status, outputs of nodes, and errors.
 
 use gswarm_core::instance::Instance;
 use gswarm_core::{RequestId, TaskId};

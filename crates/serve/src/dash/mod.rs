@@ -1,5 +1,5 @@
-//! The dashboard: a page that is built into the program, and what it asks for. Where that comes from, a service or a run's
-//! folder, is behind a small trait.
+//! The dashboard: a page built into the program, and its API. A small trait hides whether the data comes from a service
+//! or a run's folder.
 
 mod overview;
 mod page;

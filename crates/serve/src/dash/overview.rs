@@ -1,4 +1,4 @@
-//! How things stand, in the form that the page reads.
+//! The overview, in the form that the page reads.
 
 use gswarm_core::input::{ModelSpec, WorkflowSpec};
 use gswarm_core::policy::PolicyKind;

@@ -1,4 +1,4 @@
-//! The page itself: files that are built into the program, and the headers that keep it to itself.
+//! The page itself: files built into the program, and security headers.
 
 use axum::Router;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};

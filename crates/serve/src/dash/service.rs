@@ -1,4 +1,4 @@
-//! A service that is watched while it serves.
+//! The dashboard's view of a running service.
 
 use super::{Ahead, DashboardAbout, DashboardAnswer, DashboardSource, Present, WhatIfState, workflows};
 use crate::fault::Fault;

@@ -1,4 +1,4 @@
-//! A run that is watched from outside: its journal is followed while it is written, or read once it is not; or its log is.
+//! A run watched from outside, through its journal, also while it is being written, or its log.
 
 use super::{DashboardAbout, DashboardAnswer, DashboardSource, Present};
 use crate::fault::Fault;

@@ -1,4 +1,4 @@
-//! What would be, on more GPUs or fewer, or under another policy: the rest of what is open, simulated from where it stands.
+//! What-if simulations of the open work from the present state, with other GPUs or another policy.
 
 use super::SharedSource;
 use crate::fault::Fault;

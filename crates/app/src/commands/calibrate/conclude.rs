@@ -1,4 +1,4 @@
-//! What the points that were measured of a model come to.
+//! Fits costs to the measured points of a model.
 
 use super::design::{Design, Point};
 use super::measure::{Flow, Measured};

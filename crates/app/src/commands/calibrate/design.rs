@@ -1,4 +1,4 @@
-//! What is measured of a model: a few lengths, between which times are straight lines, at a few batches.
+//! The measurement plan of a model: a few lengths, between which times are linear, at a few batch sizes.
 
 use gswarm_core::cost::execution_span;
 use gswarm_core::input::{ModelSpec, Scenario};

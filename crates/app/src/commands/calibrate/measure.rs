@@ -1,4 +1,4 @@
-//! Measures one model: loads and unloads, then calls, alone first and then more and more of them at once.
+//! Measures one model: loads and unloads, then calls alone, then growing batches.
 
 use super::conclude::conclude;
 use super::design::{Design, Point};

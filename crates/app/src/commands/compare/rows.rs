@@ -1,4 +1,4 @@
-//! The rows of a comparison, kept as they come, so that it can go on where it was interrupted.
+//! The rows of a comparison, stored as they come, so that an interrupted comparison can continue.
 
 use crate::failure::Failure;
 use crate::output::{self, files};

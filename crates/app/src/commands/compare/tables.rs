@@ -1,4 +1,4 @@
-//! What `gswarm compare` prints of each problem: the runs, best first, who wins, and the latency of each workflow.
+//! The tables of `gswarm compare` for each problem: runs, best first, the winner, and the latency of each workflow.
 
 use crate::output::{self, explain, table};
 use gswarm_core::compare::{ComparisonLine, FIGURES, SweepRow, columns, same_problem, verdict};

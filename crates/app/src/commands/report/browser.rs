@@ -1,4 +1,4 @@
-//! A page printed to PDF by a browser that is there.
+//! Prints a page to PDF with an installed browser.
 
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};

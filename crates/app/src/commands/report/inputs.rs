@@ -1,4 +1,4 @@
-//! Logs, and the inputs that they were made from.
+//! Logs and their inputs.
 
 use crate::args::{ClusterArgs, InputArgs, MeasuredArgs};
 use crate::failure::Failure;

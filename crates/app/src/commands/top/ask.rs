@@ -1,4 +1,4 @@
-//! Asking how things stand, over HTTP, once or again and again.
+//! Polls the state over HTTP, once or repeatedly.
 
 use crate::commands::model_server::token;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! The screen: what it shows of how things stand, and where somebody has scrolled to.
+//! The screen: its panels, and their scroll positions.
 
 use super::ask::Told;
 use super::words;

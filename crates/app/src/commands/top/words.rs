@@ -1,4 +1,4 @@
-//! How things stand, as text: the cells and lines that screen and plain text share.
+//! The state as text: cells and lines shared by the screen and the plain output.
 
 use crate::output::table::table;
 use gswarm_core::log_file::shown;
@@ -60,7 +60,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// What state it is in, and for how long it has been up.
+/// Its state and uptime.
 pub fn state(of: &Overview) -> String {
     let why = of.why.as_deref().map_or_else(String::new, |why| format!(" ({})", shown(why)));
     let speed = if of.speed == 1.0 { String::new() } else { format!(" at {}x real time", of.speed) };
@@ -78,7 +78,7 @@ pub fn few_counts(of: &Overview) -> String {
     )
 }
 
-/// How fast it goes, in 80 columns.
+/// Rates, in 80 columns.
 pub fn few_rates(of: &Overview) -> String {
     let (minutes, latency) = (&of.minutes, &of.latency);
     let told = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), seconds);
@@ -132,7 +132,7 @@ pub fn counts(of: &Overview) -> String {
     )
 }
 
-/// How fast it goes, of late.
+/// Recent rates.
 pub fn rates(of: &Overview) -> String {
     let (minutes, latency) = (&of.minutes, &of.latency);
     let shown = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), seconds);

@@ -1,4 +1,4 @@
-//! One fault in many places is one finding.
+//! Groups faults: the same fault in many places is one finding.
 
 use gswarm_core::input::{Diagnostic, Severity};
 use serde::Serialize;

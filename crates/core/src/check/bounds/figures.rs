@@ -1,4 +1,4 @@
-//! What the arguments for a bound rest on, reckoned from the inputs alone.
+//! The figures behind the arguments for a bound, computed from the inputs alone.
 
 use super::super::context::TOLERANCE;
 use crate::cost::SwitchRule;

@@ -1,5 +1,5 @@
-//! A lower bound against its witness: that every figure of the witness is one of these inputs, and that the argument gives
-//! the bound from them. Nothing here knows how bounds are found; an argument is judged by whether it holds.
+//! Checks a lower bound against its witness: every figure has to follow from the inputs, and the bound from the
+//! figures. The code is independent of the search for bounds; it only asks whether an argument holds.
 
 mod figures;
 mod pace;

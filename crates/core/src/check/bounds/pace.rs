@@ -1,4 +1,4 @@
-//! What all nodes take of their GPUs at the least, where none may share them for longer than its request leaves it time to.
+//! The minimum GPU time of all nodes if each shares its GPUs only as long as its request has time left.
 //!
 //! Among b executions a node takes slowdown(b) times as long as alone, and slowdown(b) / b of that from its GPUs. Whatever
 //! batches it goes through, it is on or above the lower edge of these points; and in a run that ends at T it cannot take longer

@@ -1,4 +1,4 @@
-//! Each argument: what bound its figures give, or which of them is none of this problem.
+//! Each argument: the bound that its figures give, or the figure that contradicts the problem.
 
 use super::figures::{self, WAY, claimed, slack};
 use super::{pace, text, visits};

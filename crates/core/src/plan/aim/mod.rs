@@ -1,4 +1,5 @@
-//! Plans for other ends than the makespan: every policy, requests ranked by size, then a walk through orders of the tasks.
+//! Plans for objectives other than the makespan: every policy, requests ranked by size, then a local search over orders
+//! of tasks.
 
 mod order;
 mod ranked;

@@ -1,4 +1,4 @@
-//! From an order of tasks to a schedule on the whole cluster, and to what it comes to.
+//! From an order of tasks to a schedule on the whole cluster, with its objective value.
 
 use crate::id::{Gpus, TaskId};
 use crate::instance::Instance;

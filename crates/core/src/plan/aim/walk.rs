@@ -1,5 +1,5 @@
-//! A walk through orders: move a task, or a whole request, to another place; keep what is better, and at first also some of
-//! what is a little worse.
+//! Local search over orders: move a task or a whole request, keep improvements and, at first, some slightly worse
+//! orders.
 
 use super::order::{Decoder, Order, Scratch};
 use crate::id::{RequestId, TaskId};

@@ -1,4 +1,4 @@
-//! Small changes of a recipe.
+//! Small changes to a recipe.
 
 use super::ground::Ground;
 use super::recipe::Recipe;

@@ -1,5 +1,5 @@
-//! A good schedule soon: the most promising states of each size, all grown by one task, the most promising of those, and so
-//! on.
+//! Beam search for a good first schedule: the most promising states of each size are extended by one task, and the best
+//! are kept.
 
 use super::bounds::Bounds;
 use super::memo::Memo;

@@ -1,4 +1,4 @@
-//! Whether what is left can still end in time: the arguments of [`crate::bound`], for the rest of a schedule.
+//! Whether the remaining work can still end in time: the arguments of [`crate::bound`] for the rest of a schedule.
 
 use super::problem::{ExactProblem, MOST_GPUS, MOST_MODELS, MOST_TASKS, State};
 use super::shares::{self, Need};

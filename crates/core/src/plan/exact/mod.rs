@@ -1,5 +1,4 @@
-//! Small problems, exactly: a search through all schedules, which either finds the shortest or shows that there is none
-//! shorter.
+//! Exact search for small problems: it finds the shortest schedule, or proves that none is shorter.
 //!
 //! A schedule is a list of tasks with their GPUs, in order of their starts; all times follow from it (see
 //! [`problem::ExactProblem::steps`]). Lists are grown task by task, depth first, and left where they cannot end sooner than the

@@ -1,8 +1,8 @@
-//! Which models each GPU takes a share in: every further one costs it a switch, and all work must find room.
+//! Which models each GPU serves: every further one costs a switch, and all work has to fit.
 //!
 //! For each GPU a set of models is chosen; what the loads of the set leave of its time can go to any of them. If for no
 //! choice the work fits (that is, for some models it exceeds what the GPUs that serve any of them have left), then no
-//! schedule ends in time. Work is taken to be as divisible as water, so that what fits here may still not be possible.
+//! schedule ends in time. Work is treated as divisible, so what fits here may still be impossible.
 
 use super::problem::{ExactProblem, MOST_GPUS, State};
 

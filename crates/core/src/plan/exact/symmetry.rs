@@ -1,4 +1,4 @@
-//! What can be told apart only by its name: GPUs, and requests of one workflow with the same times.
+//! Symmetries: interchangeable GPUs, and requests of one workflow with the same times.
 
 use super::problem::{ExactProblem, MOST_GPUS, State, bits};
 

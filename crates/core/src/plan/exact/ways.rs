@@ -1,4 +1,4 @@
-//! Ways by which a model can come onto a GPU, and when one state of a GPU is as good as another.
+//! Ways to bring a model onto a GPU, and dominance between states of a GPU.
 //!
 //! Plans load a model only to execute it. Schedules may also load one that executes nothing. For a GPU by itself that is
 //! never sooner, but a GPU that waits for its neighbours can load a small model meanwhile, and then has less to take off

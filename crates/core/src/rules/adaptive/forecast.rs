@@ -1,4 +1,4 @@
-//! What has arrived lately, and what may come: recent arrivals drawn again.
+//! Recent arrivals, and a forecast resampled from them.
 
 use crate::engine::View;
 use crate::id::{ModelId, RequestId, WorkflowId};

@@ -1,4 +1,5 @@
-//! Choosing by playing forward: what is open, and arrivals drawn from recent ones, under each rule from the present state.
+//! Chooses a rule by look-ahead: simulates open requests and resampled recent arrivals under each rule, from the
+//! present state.
 //!
 //! A look takes a snapshot of the present and plays it to its end under one candidate after the other. The score of a
 //! candidate is how far it is behind the best of the look, in the latency that the objective names; a little of its scores in

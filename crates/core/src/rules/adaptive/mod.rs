@@ -34,7 +34,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
 );
 
 params! {
-    /// What the `adaptive` policy is asked to keep low.
+    /// The latency that the `adaptive` policy keeps low.
     pub struct AdaptiveParams {
         /// The latency to keep low: mean, p99 or balanced (both, and few loads)
         objective: Objective = Objective::Balanced,

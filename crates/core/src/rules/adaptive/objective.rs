@@ -1,4 +1,4 @@
-//! What the policy is asked to keep low.
+//! The latency that the policy keeps low.
 
 use crate::rules::param::{ParamKind, ParamValue};
 use crate::time::{Span, duration};

@@ -1,7 +1,7 @@
-//! A placement to steer for: replicas of every model in proportion to the work that was seen lately.
+//! A target placement: replicas of every model in proportion to recent work.
 //!
-//! It is the deployment of `static`, worked out from recent arrivals instead of from all requests, and laid over the GPUs so
-//! that as much as possible of what they hold stays. Only where all models fit into memory beside each other.
+//! It is the deployment of `static`, computed from recent arrivals instead of all requests, and mapped to the GPUs so
+//! that as many loaded models as possible stay. Only where all models fit into memory beside each other.
 
 use super::forecast::History;
 use crate::engine::View;

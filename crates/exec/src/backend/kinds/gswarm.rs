@@ -1,4 +1,4 @@
-//! gswarm's own model server: instances of models on devices that it is told.
+//! gswarm's own model server: instances of models on given devices.
 
 use super::adapter::*;
 use gswarm_core::input::MAX_GPUS;

@@ -1,4 +1,4 @@
-//! The router of llama.cpp: a server that starts a process for each model it is told to load.
+//! The router of llama.cpp: a server that starts a process for each loaded model.
 
 use super::adapter::*;
 

@@ -1,4 +1,4 @@
-//! Ollama: models are loaded by asking for them with no prompt, and kept until they are told to go.
+//! Ollama: an empty prompt loads a model, which stays until it is unloaded explicitly.
 
 use super::adapter::*;
 

@@ -1,4 +1,4 @@
-//! Any server with OpenAI's interface.
+//! Any server with the OpenAI API.
 
 use super::adapter::*;
 

@@ -1,4 +1,4 @@
-//! Calls that go wrong, and whose fault that is: the call's, or that of a server that hangs, has lost the model or has fallen.
+//! Attributes failed calls: to the call itself, or to a server that hangs, lost the model or crashed.
 
 use super::{Api, BackendError, Managed, ModelState, Replica, locked};
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What does not belong to the run is taken off: what a server held before, and what a failed load has left on it.
+//! Unloads what does not belong to the run: earlier models, and remains of failed loads.
 
 use super::{Api, BackendError, Managed, ModelState, POLL, locked};
 use crate::backend::attempt::Sweeping;

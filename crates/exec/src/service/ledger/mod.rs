@@ -1,8 +1,8 @@
-//! The requests that a service has accepted, and what has come of them: one SQLite file that outlives the process.
+//! The accepted requests of a service and their results: one SQLite file that outlives the process.
 //!
-//! It keeps no account of GPUs and loads. After a crash the servers are asked anew, and whatever was not finished is done
-//! again; a node that has finished is not. A thread of its own writes: a slow disk holds up whoever waits for a promise to be
-//! kept, and nobody else. While the disk takes nothing, nothing new is promised, and what is to be written waits in memory.
+//! It does not record GPUs and loads. After a crash the servers are queried again, and unfinished nodes are repeated;
+//! finished ones are not. A separate thread writes: a slow disk delays only acceptances. While the disk cannot be
+//! written, nothing new is accepted, and pending records wait in memory.
 
 mod records;
 mod rows;

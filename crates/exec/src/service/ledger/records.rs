@@ -1,4 +1,4 @@
-//! The ledger, for those who read it while it is written.
+//! A reader of the ledger, also while it is being written.
 
 use super::rows::{altered, optional, outputs_of};
 use crate::store::{self, JournalError, Place};
@@ -20,7 +20,7 @@ fn as_sent(found: &mut RequestRecord, body: &str) {
     found.deadline_missed = took.zip(deadline).map(|(took, deadline)| took > deadline);
 }
 
-/// The ledger, for those who read it while it is written.
+/// A reader of the ledger, also while it is being written.
 #[derive(Clone, Debug)]
 pub struct Records {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! The thread that writes a ledger. What the disk does not take waits, and is tried again.
+//! The writer thread of a ledger. Failed writes wait and are retried.
 
 use super::rows::{self, apply};
 use super::{FILE, LOCK, Write, locked};

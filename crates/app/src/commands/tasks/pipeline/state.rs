@@ -1,4 +1,4 @@
-//! Which phases are done, and of what: the settings they were done with, and what their files looked like then.
+//! Records finished phases with their settings and file checksums.
 
 use super::phases::Phase;
 use super::report;

@@ -57,7 +57,7 @@ impl CompareTasksArgs {
     }
 }
 
-/// The seed of the history that predictors are trained on: none that people count up to.
+/// The seed of the tasks that predictors are trained on, far from any seed that a user would pick.
 const HISTORY: u64 = 1 << 40;
 
 /// Runs, prints and writes the comparison.
@@ -143,7 +143,7 @@ fn unmade(profile: Option<&Path>, error: WorkloadError) -> Failure {
     )
 }
 
-/// Predictors from tasks of another seed than any that is compared on.
+/// Trains predictors on tasks of a seed that is not compared.
 fn train(
     args: &ScheduleArgs,
     workload: &WorkloadOptions,

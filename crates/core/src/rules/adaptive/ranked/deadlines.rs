@@ -1,9 +1,8 @@
 //! Requests with deadlines: when their tasks become urgent.
 //!
-//! A task is urgent from the moment at which it has to be next in order to end in time: that much before its latest start
-//! that GPUs can fall free and its model can come over. Until then its request is one like any other, so that a deadline
-//! that is far away costs nobody anything. A request that cannot make it any more is ordinary again: it must not cost others
-//! theirs.
+//! A task becomes urgent when it has to be next to end in time: its latest start minus the time for GPUs to become free
+//! and for its load. Until then its request is ordinary, so a distant deadline affects no one. A request that can no
+//! longer meet its deadline becomes ordinary again and does not endanger others.
 
 use crate::id::TaskId;
 use crate::time::{Span, Time};

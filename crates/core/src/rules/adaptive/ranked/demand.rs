@@ -1,4 +1,4 @@
-//! How much each model was asked for lately: the only thing that is said of the future.
+//! Recent demand for each model: the only forecast that is used.
 
 use crate::id::{IdVec, ModelId};
 use crate::time::Time;

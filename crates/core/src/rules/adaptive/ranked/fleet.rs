@@ -1,4 +1,4 @@
-//! The GPUs as the policy sees them: which windows are at work for which model, and which are being cleared.
+//! The policy's view of the GPUs: which windows serve which model, and which are being cleared.
 
 use super::queues::Queue;
 use crate::cost::Leaving;

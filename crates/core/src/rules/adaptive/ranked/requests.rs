@@ -1,4 +1,4 @@
-//! What is known of the requests that have arrived: how much work is left of each, and how long it takes at least.
+//! The requests that have arrived: the remaining work of each, and its minimum remaining time.
 
 use crate::engine::{TaskState, View};
 use crate::estimate::normal_quantile;
