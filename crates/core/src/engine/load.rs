@@ -165,9 +165,15 @@ impl Engine<'_> {
         let took = self.now - load.start;
         for member in &mut run.members {
             (member.start, member.begun) = (self.now, 0.0);
-            // What the load really took, which under the real clock is not what was expected.
+            // What the load really took, which under the real clock is not what was expected. One that took nothing, because
+            // the server still had the model, is written down by itself: nothing else tells that there was one.
             if member.switch > Span::ZERO {
                 member.switch = took;
+                if took == Span::ZERO {
+                    let (model, gpus, now, status) = (load.model, load.gpus, self.now, Status::Completed);
+                    let evicted = std::mem::take(&mut member.evicted);
+                    self.log.loads.push(Load { model, gpus, start: now, end: now, status, evicted });
+                }
             }
             self.effects.push(Effect::Execute { task: member.task, gpus: load.gpus });
         }
@@ -194,7 +200,9 @@ impl Engine<'_> {
             return (Span::ZERO, Box::default());
         }
         match self.prepared.remove(&task) {
-            Some(load) if load.end == self.now && load.gpus == gpus => (load.end - load.start, load.evicted),
+            Some(load) if load.end == self.now && load.start < load.end && load.gpus == gpus => {
+                (load.end - load.start, load.evicted)
+            }
             other => {
                 self.log.loads.extend(other);
                 (Span::ZERO, Box::default())

@@ -406,6 +406,10 @@ impl<'i> Engine<'i> {
             evicted: member.evicted,
             expected: member.expected,
         });
+        // Who starts in the moment in which another leaves does not run beside it.
+        if self.loads[lead].as_ref().is_none_or(|load| !load.for_run) {
+            self.runs[lead].count_batch(self.now);
+        }
         self.update_joinable(lead);
         if !self.runs[lead].is_active() {
             self.release(gpus);

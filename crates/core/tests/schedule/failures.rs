@@ -4,7 +4,9 @@ use crate::support::{Problem, run};
 use gswarm_core::engine::{Decision, Effect, Engine, Event, News, Rejected, TaskState};
 use gswarm_core::instance::{Instance, NewRequest};
 use gswarm_core::log::Status;
+use gswarm_core::log_file::Timing;
 use gswarm_core::policy::PolicyKind;
+use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::sim::{InjectedFaults, SimOptions};
 use gswarm_core::{GpuId, Gpus, RequestId, Span, TaskId, Time, WorkflowId, check};
 
@@ -173,4 +175,76 @@ fn a_task_that_is_held_waits_for_its_release() {
     assert!(engine.is_done());
     engine.handle(at(15), Event::Released(TaskId(2)));
     assert_eq!(engine.view().state(TaskId(2)), TaskState::GivenUp);
+}
+
+/// What is wrong with the log of a live run, whose times are what they are.
+fn faults_of_a_live_run(instance: &Instance, engine: Engine<'_>) -> Vec<check::Violation> {
+    let log = engine.into_log();
+    let info = RunInfo { simulate: true, timing: Timing::Measured, ..RunInfo::default() };
+    let summary = summary(instance, &metrics(instance, &log), info);
+    check::check_log(instance, &log, Some(&summary))
+}
+
+/// A server may still have a model of which a load onto other GPUs has failed: then it is there at once.
+#[test]
+fn a_load_that_takes_no_time_is_written_down() {
+    let problem = Problem::on(3).model("wide", 2, 8.0, 1.0).workflow(&[0], &[]);
+    let instance = problem.request(0, 0.0, &[1.0]).request(0, 0.0, &[1.0]).request(0, 0.0, &[1.0]).build();
+    let start = |task, first| Decision::Start { task: TaskId(task), gpus: Gpus::new(first, 2) };
+    let mut engine = Engine::new(&instance, 3);
+    (0..3).for_each(|request| engine.handle(at(0), Event::Arrived(RequestId(request))));
+    engine.apply(start(0, 1)).unwrap();
+    engine.handle(at(1), Event::Loaded(GpuId(1)));
+    engine.handle(at(2), Event::Finished(TaskId(0)));
+    engine.apply(start(1, 0)).unwrap();
+    engine.handle(at(3), Event::LoadFailed(GpuId(0)));
+    engine.apply(start(1, 1)).unwrap();
+    engine.handle(at(3), Event::Loaded(GpuId(1)));
+    engine.handle(at(4), Event::Finished(TaskId(1)));
+    // The same for a load ahead of a task that starts in that moment.
+    let model = instance.model_of(TaskId(2));
+    engine.apply(Decision::Load { model, gpus: Gpus::new(0, 2), ahead_of: Some(TaskId(2)) }).unwrap();
+    engine.handle(at(5), Event::LoadFailed(GpuId(0)));
+    let ahead = Decision::Load { model, gpus: Gpus::new(1, 2), ahead_of: Some(TaskId(2)) };
+    engine.apply(ahead).unwrap();
+    engine.handle(at(5), Event::Loaded(GpuId(1)));
+    engine.apply(start(2, 1)).unwrap();
+    engine.handle(at(6), Event::Finished(TaskId(2)));
+    assert_eq!(faults_of_a_live_run(&instance, engine), []);
+}
+
+/// Under the real clock, several things may happen in one moment, each after decisions that followed from the one before.
+#[test]
+fn who_leaves_a_batch_in_the_moment_in_which_another_starts_is_not_counted() {
+    let problem = Problem::on(1).model("m", 1, 8.0, 1.0).batching(&[(1, 1.0), (4, 1.5)]).workflow(&[0], &[]);
+    let instance = (0..3).fold(problem, |problem, _| problem.request(0, 0.0, &[4.0])).build();
+    for leaves in [
+        Event::Finished(TaskId(0)),
+        Event::Failed(TaskId(0)),
+        Event::Withdrawn(RequestId(0)),
+        Event::Failed(TaskId(1)),
+        Event::Deferred(TaskId(1)),
+        Event::Refused(TaskId(1)),
+        Event::Withdrawn(RequestId(1)),
+    ] {
+        let mut engine = Engine::new(&instance, 3);
+        (0..3).for_each(|request| engine.handle(at(0), Event::Arrived(RequestId(request))));
+        engine.apply(start(0, 0)).unwrap();
+        engine.handle(at(1), Event::Loaded(GpuId(0)));
+        engine.handle(at(3), Event::Woken);
+        (1..3).for_each(|task| engine.apply(start(task, 0)).unwrap());
+        engine.handle(at(3), leaves);
+        engine.handle(at(5), Event::Woken);
+        for task in (0..3).map(TaskId) {
+            if engine.view().state(task) == TaskState::Ready {
+                engine.apply(start(task.0, 0)).unwrap();
+            }
+        }
+        for task in (0..3).map(TaskId) {
+            if engine.view().state(task) == TaskState::Running {
+                engine.handle(at(9), Event::Finished(task));
+            }
+        }
+        assert_eq!(faults_of_a_live_run(&instance, engine), [], "{leaves:?}");
+    }
 }

@@ -7,6 +7,7 @@ use crate::support::*;
 use fleet::{Illness, Phase, Simulated, limits};
 use gswarm_core::log_file::Timing;
 use gswarm_core::report::{RunInfo, metrics, summary};
+use gswarm_core::run::assignments;
 use gswarm_core::{Instance, ModelId};
 use gswarm_exec::backend::{LoadRecorder, Managed, ServedModel};
 use gswarm_exec::fleet::Member;
@@ -19,15 +20,19 @@ const KINDS: [PolicyKind; 3] = [PolicyKind::Baseline, PolicyKind::Adaptive, Poli
 
 struct Outcome {
     instance: Instance,
+    kind: PolicyKind,
     ended: Result<FinishedRun, LiveError>,
     servers: Vec<Arc<Simulated>>,
 }
 
 /// Runs requests on servers with these histories, one GPU each.
 fn run(requests: u32, kind: PolicyKind, histories: Vec<Vec<Phase>>) -> Outcome {
-    let scenario = narrow(requests);
-    let gpus = histories.len() as u32;
-    let instance = instance(&scenario, gpus, Mode::Offline, kind);
+    let scenario = narrow(requests, true);
+    let instance = instance(&scenario, histories.len() as u32, Mode::Offline, kind);
+    run_on(&scenario, instance, kind, histories)
+}
+
+fn run_on(scenario: &Scenario, instance: Instance, kind: PolicyKind, histories: Vec<Vec<Phase>>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let servers: Vec<_> = histories.into_iter().map(Simulated::new).map(Arc::new).collect();
     let ended = runtime.unwrap().block_on(async {
@@ -48,23 +53,29 @@ fn run(requests: u32, kind: PolicyKind, histories: Vec<Vec<Phase>>) -> Outcome {
         let fleet = Fleet::new(servers.iter().enumerate().map(member).collect());
         let (_folder, journal) = journal();
         let patience = Patience { for_servers: PATIENCE, ..Patience::default() };
-        let problem = LiveProblem { scenario: &scenario, instance: &instance };
+        let problem = LiveProblem { scenario, instance: &instance };
         let live = Live::new(problem, fleet, Clock::real(), journal, patience);
         let mut policy = kind.build(&instance, &BuildContext::default());
         live.run(policy.as_mut(), &mut |_| true).await
     });
-    Outcome { instance, ended, servers }
+    Outcome { instance, kind, ended, servers }
 }
 
 /// The models that fit onto one GPU.
-fn narrow(requests: u32) -> Scenario {
-    let mut scenario = scenario(requests, true);
+fn narrow(requests: u32, batching: bool) -> Scenario {
+    let mut scenario = scenario(requests, batching);
     scenario.models.iter_mut().for_each(|model| model.gpus_required = 1);
     scenario
 }
 
-fn passes_the_check(instance: &Instance, finished: &FinishedRun) {
-    let info = RunInfo { simulate: true, timing: Timing::Measured, ..RunInfo::default() };
+fn passes_the_check(instance: &Instance, kind: PolicyKind, finished: &FinishedRun) {
+    let info = RunInfo {
+        policy: kind.name().to_owned(),
+        simulate: true,
+        timing: Timing::Measured,
+        gpu_assignments: (kind == PolicyKind::Static).then(|| assignments(instance)),
+        ..RunInfo::default()
+    };
     let summary = summary(instance, &metrics(instance, &finished.log), info);
     assert_eq!(check::check_log(instance, &finished.log, Some(&summary)), []);
 }
@@ -83,7 +94,7 @@ impl Outcome {
 
     fn all_are_served(&self) {
         let finished = self.ended.as_ref().unwrap_or_else(|error| panic!("{error}"));
-        passes_the_check(&self.instance, finished);
+        passes_the_check(&self.instance, self.kind, finished);
         for task in self.instance.task_ids() {
             let charged = finished.failures.iter().filter(|one| one.task == task).count() as u32;
             let faults = self.faults(task);
@@ -121,7 +132,7 @@ fn history(recovers: bool) -> impl Strategy<Value = Vec<Phase>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: generated(40), ..ProptestConfig::default() })]
 
     #[test]
     fn what_some_server_could_serve_within_its_patience_is_served(
@@ -133,6 +144,24 @@ proptest! {
         let mut histories = vec![first];
         histories.extend(others);
         run(requests, kind, histories).all_are_served();
+    }
+
+    #[test]
+    fn so_it_is_under_every_policy(
+        first in history(true),
+        others in proptest::collection::vec(history(false), 0..3),
+        requests in 1u32..16,
+        (kind, mode, batching) in proptest::sample::select(cases().collect::<Vec<_>>()),
+        shares in any::<bool>(),
+    ) {
+        let mut histories = vec![first];
+        histories.extend(others);
+        let mut scenario = narrow(requests, batching);
+        let residency = if shares { Residency::Memory } else { Residency::Single };
+        // All three would fit beside one another: two do.
+        scenario.models.iter_mut().for_each(|model| model.memory_gb = 35.0);
+        let instance = instance_with(&scenario, histories.len() as u32, mode, kind, residency);
+        run_on(&scenario, instance, kind, histories).all_are_served();
     }
 }
 
@@ -169,7 +198,7 @@ fn who_has_waited_too_long_is_told_for_which_server() {
             let outcome = run(requests, PolicyKind::Baseline, vec![ill]);
             match &outcome.ended {
                 Ok(finished) => {
-                    passes_the_check(&outcome.instance, finished);
+                    passes_the_check(&outcome.instance, outcome.kind, finished);
                     assert!(finished.outputs.is_empty());
                     let told = |one: &gswarm_exec::drive::NodeFailure| {
                         one.why.contains("no server could serve it for 600 s; waited for server-0")

@@ -75,10 +75,38 @@ impl Backend for Moody {
     }
 }
 
+/// Of which kind a run is.
+#[derive(Clone, Copy, Debug)]
+struct Sort {
+    kind: PolicyKind,
+    mode: Mode,
+    batching: bool,
+    residency: Residency,
+}
+
+impl Sort {
+    /// Every policy in every mode that it has, without batching and with one model a GPU.
+    fn plain() -> Vec<Sort> {
+        let plain = cases().filter(|&(_, _, batching)| !batching);
+        plain
+            .map(|(kind, mode, batching)| Sort { kind, mode, batching, residency: Residency::Single })
+            .collect()
+    }
+
+    /// The same with batches, with models that share GPUs, and with both.
+    fn all() -> Vec<Sort> {
+        let both = |(kind, mode, batching)| {
+            [Residency::Single, Residency::Memory].map(|residency| Sort { kind, mode, batching, residency })
+        };
+        cases().flat_map(both).collect()
+    }
+}
+
 /// What is wrong with a run on servers of two GPUs each, each with its history; nothing, where it is as it should be.
-async fn trouble(kind: PolicyKind, mode: Mode, histories: &[Vec<Bad>]) -> Result<(), String> {
-    let scenario = scenario(9, false);
-    let instance = instance(&scenario, 2 * histories.len() as u32, mode, kind);
+async fn trouble(sort: Sort, histories: &[Vec<Bad>]) -> Result<(), String> {
+    let Sort { kind, mode, batching, residency } = sort;
+    let scenario = scenario(9, batching);
+    let instance = instance_with(&scenario, 2 * histories.len() as u32, mode, kind, residency);
     let (_folder, journal) = journal();
     let clock = Clock::virtual_clock();
     let member = |(at, history): (usize, &Vec<Bad>)| Member {
@@ -123,10 +151,10 @@ fn broken(instance: &Instance, kind: PolicyKind, finished: &FinishedRun) -> Vec<
 async fn first_loads_that_fail_are_made_again() {
     for how in [How::AtOnce, How::Later, How::Gone] {
         let history = vec![Bad { from: 0, length: 1, how, loads: true }];
-        for (kind, mode, _) in cases().filter(|&(_, _, batching)| !batching) {
+        for sort in Sort::plain() {
             for servers in [1, 2] {
-                let ended = trouble(kind, mode, &vec![history.clone(); servers]).await;
-                assert_eq!(ended, Ok(()), "{} {mode:?} {how:?} {servers}", kind.name());
+                let ended = trouble(sort, &vec![history.clone(); servers]).await;
+                assert_eq!(ended, Ok(()), "{sort:?} {how:?} {servers}");
             }
         }
     }
@@ -142,18 +170,31 @@ fn bad() -> impl Strategy<Value = Bad> {
     })
 }
 
+fn histories() -> impl Strategy<Value = Vec<Vec<Bad>>> {
+    prop::collection::vec(prop::collection::vec(bad(), 0..4), 1..4)
+}
+
+fn ended(sort: Sort, histories: &[Vec<Bad>]) -> Result<(), String> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(trouble(sort, histories))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: generated(96), ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_fails_for_a_while_every_policy_comes_to_its_end(
-        case in 0_usize..1000,
-        histories in prop::collection::vec(prop::collection::vec(bad(), 0..4), 1..4),
+    fn whatever_fails_for_a_while_every_policy_comes_to_its_end(case in 0_usize..1000, histories in histories()) {
+        let sorts = Sort::plain();
+        let sort = sorts[case % sorts.len()];
+        prop_assert_eq!(ended(sort, &histories), Ok(()), "{:?}", sort);
+    }
+
+    #[test]
+    fn so_it_does_with_batches_and_with_models_that_share_gpus(
+        sort in prop::sample::select(Sort::all()),
+        histories in histories(),
     ) {
-        let cases: Vec<_> = cases().filter(|&(_, _, batching)| !batching).collect();
-        let (kind, mode, _) = cases[case % cases.len()];
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        let ended = runtime.block_on(trouble(kind, mode, &histories));
-        prop_assert_eq!(ended, Ok(()), "{} {:?}", kind.name(), mode);
+        prop_assert_eq!(ended(sort, &histories), Ok(()), "{:?}", sort);
     }
 }

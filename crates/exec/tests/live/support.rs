@@ -2,7 +2,7 @@
 
 // What most of the tests use.
 pub use gswarm_core::input::Scenario;
-pub use gswarm_core::instance::Mode;
+pub use gswarm_core::instance::{Mode, Residency};
 pub use gswarm_core::log::Status;
 pub use gswarm_core::policy::{BuildContext, PolicyKind};
 pub use gswarm_core::{Gpus, Span, TaskId, check};
@@ -65,9 +65,20 @@ pub fn scenario(requests: u32, batching: bool) -> Scenario {
 }
 
 pub fn instance(scenario: &Scenario, gpus: u32, mode: Mode, kind: PolicyKind) -> Instance {
+    instance_with(scenario, gpus, mode, kind, Residency::Single)
+}
+
+/// With this residency, where the policy leaves the choice.
+pub fn instance_with(
+    scenario: &Scenario,
+    gpus: u32,
+    mode: Mode,
+    kind: PolicyKind,
+    residency: Residency,
+) -> Instance {
     let mut cluster =
         Cluster::from_spec(&ClusterSpec { gpus: Some(gpus), ..ClusterSpec::default() }).unwrap();
-    cluster.residency = kind.residency(cluster.residency);
+    cluster.residency = kind.residency(residency);
     Instance::build(scenario, cluster, mode).unwrap()
 }
 
@@ -76,6 +87,11 @@ pub fn journal() -> (tempfile::TempDir, Journal) {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
     (folder, journal)
+}
+
+/// Generated cases: as many as `PROPTEST_CASES` says, or as usual.
+pub fn generated(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|number| number.parse().ok()).unwrap_or(usual)
 }
 
 /// Every policy in every mode that it has, with and without batching.
