@@ -2,7 +2,12 @@
 
 use crate::http::http_server;
 use crate::support::Place;
+use gswarm_testing::ended;
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const CONFIG: &str = "
 models:
@@ -143,7 +148,7 @@ fn an_estimate_keeps_out_of_the_folder_of_a_run_that_is_under_way() {
     let place = with_wishes(&["good"; 3]);
     // So slow that it is still there.
     place.write("servers.yaml", "backends: [{kind: emulated, speed: 0.001}]");
-    let mut child = place.command(&live("out")).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut child = place.command(&live("out")).stderr(Stdio::null()).spawn().unwrap();
     gswarm_testing::until("something is written", || {
         std::fs::metadata(place.path("out/journal.db-wal")).is_ok_and(|found| found.len() > 0)
     });
@@ -155,4 +160,49 @@ fn an_estimate_keeps_out_of_the_folder_of_a_run_that_is_under_way() {
     assert!(!place.path("out/baseline_execution_log.json").exists());
     // Once nobody writes there, the folder is like any other.
     place.run(&estimate).code(0);
+}
+
+/// A server that answers one call, and then 503 to everything that it is asked until it recovers.
+fn server_that_falls_ill(is_well: &Arc<AtomicBool>) -> String {
+    let is_well = Arc::clone(is_well);
+    let mut called = false;
+    http_server(move |head, _| {
+        Some(if called && !is_well.load(Ordering::SeqCst) {
+            (503, json!({"error": "no capacity"}))
+        } else if head.starts_with("GET") {
+            (200, json!({"data": [{"id": "writer"}]}))
+        } else {
+            called = true;
+            (200, json!({"choices": [{"message": {"content": "fine"}}]}))
+        })
+    })
+}
+
+/// What a run waits for is told, however few calls it has that fail, and it hears that it is to stop.
+#[test]
+fn a_run_whose_server_falls_ill_says_so_and_stops_when_it_is_told_to() {
+    // With few requests the server stays in rotation, and its calls are made again; with many it leaves it.
+    for (requests, told) in [(2, "failed calls are retried"), (12, " is out: ")] {
+        let (place, is_well) = (with_wishes(&vec!["good"; requests]), Arc::default());
+        let url = server_that_falls_ill(&is_well);
+        place.write("servers.yaml", &format!("backends: [{{kind: openai, url: '{url}'}}]"));
+        let mut child = place.command(&live("out")).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut said, mut lines) = (String::new(), BufReader::new(child.stderr.take().unwrap()));
+        while !said.contains(told) {
+            assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
+        }
+        assert!(said.contains("no capacity"), "{said}");
+        let sent =
+            std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let status = ended(&mut child);
+        lines.read_to_string(&mut said).unwrap();
+        assert_eq!(status.code(), Some(130), "{said}");
+        assert!(said.contains("nodes are not done") && said.contains("`gswarm resume out`"), "{said}");
+        // What was done is kept, and the rest is done once the server is well.
+        is_well.store(true, Ordering::SeqCst);
+        place.run("resume out").code(0);
+        let results = place.read("out/baseline_results.jsonl");
+        assert_eq!(results.matches("\"completed\"").count(), requests, "{results}");
+    }
 }

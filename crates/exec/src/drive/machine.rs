@@ -229,6 +229,7 @@ impl<'i, B: Book> Machine<'i, B> {
 
     /// Tasks that a server failed wait for another try; those that have waited too long are given up.
     fn defer(&mut self, at: Time, tasks: &[TaskId]) -> Result<(), LiveError> {
+        self.tell_waits(tasks, at);
         let mut again = Vec::new();
         for &task in tasks {
             self.servers.waits(task, at);

@@ -13,6 +13,9 @@ use rustc_hash::FxHashMap;
 /// A server without faults for so long was well, whatever came before: it is asked again far more often.
 const FORGIVEN: Span = Span(2 * LONGEST_PAUSE.0);
 
+/// After so long without a server for a model, those who wait for the run are told; then again after twice as long each time.
+const TOLD_AFTER: Span = Span(10_000_000);
+
 /// A server of a run.
 #[derive(Default)]
 struct Known {
@@ -53,6 +56,8 @@ pub(super) struct Servers {
     pub look: Time,
     /// Why nobody serves a model, in words.
     reasons: FxHashMap<ModelId, String>,
+    /// Since when nobody has served a model, and after how long that is told next.
+    told: FxHashMap<ModelId, (Time, Span)>,
     patience: Span,
 }
 
@@ -63,6 +68,7 @@ impl Servers {
             waits: FxHashMap::default(),
             look: Time::NEVER,
             reasons: FxHashMap::default(),
+            told: FxHashMap::default(),
             patience,
         }
     }
@@ -161,6 +167,20 @@ impl Servers {
         ))
     }
 
+    /// What those who wait for the run are told of a model that nobody has served for long: for how long, and why.
+    fn told_of(&mut self, fleet: &Fleet, model: ModelId, now: Time) -> Option<(Span, String)> {
+        let (since, waited) = self.unserved(fleet, model, false)?;
+        let (began, due) = self.told.entry(model).or_insert((since, TOLD_AFTER));
+        if *began != since {
+            (*began, *due) = (since, TOLD_AFTER);
+        }
+        let waits = now.since(since);
+        (waits >= *due).then(|| {
+            *due = waits.times(2.0);
+            (waits, waited)
+        })
+    }
+
     /// Why nobody serves a model.
     pub fn reasons(&self) -> &FxHashMap<ModelId, String> {
         &self.reasons
@@ -249,6 +269,20 @@ impl<B: Book> Machine<'_, B> {
         given_up
     }
 
+    /// Tells of tasks that wait for a server for long. Their calls may be retried in silence all the while.
+    pub(super) fn tell_waits(&mut self, tasks: &[TaskId], now: Time) {
+        let Some(&task) = tasks.first() else { return };
+        let view = self.engine.view();
+        let model = view.instance().model_of(task);
+        if let Some((waits, waited)) = self.servers.told_of(self.acts.fleet(), model, now) {
+            let (name, patience) = (&view.instance().models[model].name, self.servers.patience.seconds());
+            tracing::warn!(
+                "no server has served `{name}` for {:.0} s; waiting for {waited}; a request waits {patience:.0} s at most",
+                waits.seconds()
+            );
+        }
+    }
+
     /// The server of a replica failed something of it, by its own fault.
     pub(super) fn server_fails(&mut self, replica: Replica, why: &str) {
         if let Some(member) = self.acts.fleet().serves(replica) {
@@ -256,5 +290,42 @@ impl<B: Book> Machine<'_, B> {
             self.servers.fails(member, replica.model, now, why);
             metrics::counter!("gswarm_server_faults_total", "server" => name).increment(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::EmulatedBackend;
+    use crate::clock::Clock;
+    use std::sync::Arc;
+
+    const MODEL: ModelId = ModelId(0);
+
+    fn at(seconds: u64) -> Time {
+        Time(seconds * 1_000_000)
+    }
+
+    /// A call may be retried for minutes on a server that never leaves rotation: that is told, and ever more rarely.
+    #[test]
+    fn a_long_wait_is_told_ever_more_rarely() {
+        let backend = EmulatedBackend::new(Clock::virtual_clock(), vec![vec![1_000_000]]);
+        let fleet = Fleet::of(Arc::new(backend), 1);
+        let mut servers = Servers::new(&fleet, Span(600_000_000));
+        let mut told = Vec::new();
+        for second in 0..100 {
+            servers.fails(0, MODEL, at(second), "503: not now");
+            told.extend(servers.told_of(&fleet, MODEL, at(second)).map(|(waits, why)| {
+                assert!(why.contains("503: not now"), "{why}");
+                (second, waits.seconds())
+            }));
+        }
+        assert_eq!(told, [(10, 10.0), (20, 20.0), (40, 40.0), (80, 80.0)]);
+        // It answers, and the next wait is another one.
+        servers.answers(0, MODEL);
+        assert_eq!(servers.told_of(&fleet, MODEL, at(101)), None);
+        servers.fails(0, MODEL, at(200), "503: not now");
+        assert_eq!(servers.told_of(&fleet, MODEL, at(205)), None);
+        assert!(servers.told_of(&fleet, MODEL, at(210)).is_some());
     }
 }

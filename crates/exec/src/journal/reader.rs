@@ -12,6 +12,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
+/// How often a journal is opened that a run has locked and not begun.
+const TRIES: u32 = 100;
+
 /// A journal that is read.
 pub struct JournalReader {
     db: Connection,
@@ -50,12 +53,14 @@ pub(super) fn lacks_log(path: &Path) -> std::io::Result<bool> {
 impl JournalReader {
     /// Opens a journal as it is now.
     pub fn open(path: &Path) -> Result<JournalReader, JournalError> {
-        // A run that begins has its file a moment before it has anything in it.
-        for _ in 0..100 {
+        JournalReader::open_begun(path, || std::thread::sleep(Duration::from_millis(20)))
+    }
+
+    /// The same; `wait` is called between tries while a run that begins has its file and nothing in it, as it has for a moment.
+    pub(super) fn open_begun(path: &Path, mut wait: impl FnMut()) -> Result<JournalReader, JournalError> {
+        for _ in 0..TRIES {
             match JournalReader::open_now(path) {
-                Err(JournalError::Empty) if is_written(path) => {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
+                Err(JournalError::Empty) if is_written(path) => wait(),
                 opened => return opened,
             }
         }

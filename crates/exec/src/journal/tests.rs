@@ -70,6 +70,33 @@ fn a_journal_without_a_run_is_left_as_it_is() {
     }
 }
 
+/// A run has its file a moment before it has anything in it.
+#[test]
+fn a_journal_that_is_being_begun_is_waited_for() {
+    let own = tempfile::tempdir().unwrap();
+    let path = own.path().join("j");
+    let journal = connect(&path, Durability::Process).unwrap();
+    let mut waited = 0;
+    let read = JournalReader::open_begun(&path, || {
+        waited += 1;
+        if waited == 3 {
+            journal.db.execute_batch(SCHEMA).unwrap();
+            journal.db.pragma_update(None, "user_version", VERSION).unwrap();
+        }
+    });
+    assert!(read.unwrap().is_followed());
+    assert_eq!(waited, 3);
+    // One that is locked and never begun is not waited for without end, and one that nobody writes not at all.
+    let never = own.path().join("never");
+    let locked = connect(&never, Durability::Process).unwrap();
+    let mut waited = 0;
+    let read = JournalReader::open_begun(&never, || waited += 1);
+    assert!(matches!(read, Err(JournalError::Empty)) && waited > 3);
+    drop(locked);
+    let read = JournalReader::open_begun(&never, || panic!("nobody writes it"));
+    assert!(matches!(read, Err(JournalError::Empty)));
+}
+
 /// Killed while it was begun, when all of it is in the log beside the file.
 #[test]
 fn a_journal_that_was_just_begun_is_opened() {
