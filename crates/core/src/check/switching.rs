@@ -248,8 +248,11 @@ impl Replay {
     fn evict(&mut self, context: &mut Context<'_>, bring: &Bring<'_>) {
         let models = &context.instance.models;
         let holds = &mut self.holds[bring.gpus.range()];
+        // What happens in one moment has no order: a GPU may have been lost just after the load began, and with it what it held.
+        let lost = |gpu: GpuId| context.lost[gpu.index()].iter().any(|&(lost, _)| lost == bring.start);
+        let is_lost = bring.cut_short && bring.start == bring.end && bring.gpus.iter().any(lost);
         for &evicted in bring.evicted {
-            let there = holds.iter().flatten().any(|one| one.model == evicted);
+            let there = is_lost || holds.iter().flatten().any(|one| one.model == evicted);
             if !there || evicted == bring.model {
                 let why = if there { "the model that it loads" } else { "which is not on its GPUs" };
                 let message = format!("the load evicts `{}`, {why}", models[evicted].name);

@@ -2,7 +2,7 @@
 
 use crate::support::{Problem, run};
 use gswarm_core::engine::{Decision, Effect, Engine, Event, News, Rejected, TaskState};
-use gswarm_core::instance::{Instance, NewRequest};
+use gswarm_core::instance::{Instance, NewRequest, Residency};
 use gswarm_core::log::Status;
 use gswarm_core::log_file::Timing;
 use gswarm_core::policy::PolicyKind;
@@ -211,6 +211,31 @@ fn a_load_that_takes_no_time_is_written_down() {
     engine.apply(start(2, 1)).unwrap();
     engine.handle(at(6), Event::Finished(TaskId(2)));
     assert_eq!(faults_of_a_live_run(&instance, engine), []);
+}
+
+/// A server may leave in the moment in which it was told to load: what made way for the load was there until then.
+#[test]
+fn a_gpu_may_be_lost_in_the_moment_in_which_a_load_began() {
+    let mut problem = Problem::on(1).model("a", 1, 50.0, 1.0).model("b", 1, 50.0, 1.0);
+    problem.cluster.residency = Residency::Memory;
+    let problem = problem.workflow(&[0, 1], &[(0, 1)]).request(0, 0.0, &[1.0, 1.0]);
+    let instance = problem.build();
+    for is_ahead in [true, false] {
+        let mut engine = Engine::new(&instance, 3);
+        engine.handle(at(0), Event::Arrived(RequestId(0)));
+        engine.apply(start(0, 0)).unwrap();
+        engine.handle(at(1), Event::Loaded(GpuId(0)));
+        engine.handle(at(2), Event::Finished(TaskId(0)));
+        let load =
+            Decision::Load { model: instance.model_of(TaskId(1)), gpus: Gpus::new(0, 1), ahead_of: None };
+        engine.apply(if is_ahead { load } else { start(1, 0) }).unwrap();
+        engine.handle(at(2), Event::Lost(GpuId(0)));
+        engine.handle(at(3), Event::Returned(GpuId(0)));
+        engine.apply(start(1, 0)).unwrap();
+        engine.handle(at(4), Event::Loaded(GpuId(0)));
+        engine.handle(at(5), Event::Finished(TaskId(1)));
+        assert_eq!(faults_of_a_live_run(&instance, engine), [], "{is_ahead}");
+    }
 }
 
 /// Under the real clock, several things may happen in one moment, each after decisions that followed from the one before.

@@ -131,7 +131,13 @@ async fn trouble(sort: Sort, histories: &[Vec<Bad>]) -> Result<(), String> {
         return Err(format!("{} of {} nodes are done", finished.outputs.len(), instance.tasks()));
     }
     let broken = broken(&instance, kind, &finished);
-    if broken.is_empty() { Ok(()) } else { Err(check::report(&broken)) }
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let log = &finished.log;
+    let executions: Vec<String> = log.executions.iter().map(|one| format!("{one:?}")).collect();
+    let loads: Vec<String> = log.loads.iter().map(|one| format!("{one:?}")).collect();
+    Err(format!("{}{}\n{}", check::report(&broken), executions.join("\n"), loads.join("\n")))
 }
 
 fn broken(instance: &Instance, kind: PolicyKind, finished: &FinishedRun) -> Vec<check::Violation> {
