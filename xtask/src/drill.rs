@@ -12,7 +12,8 @@ pub fn drill(args: &[String]) -> Result<(), String> {
         [kills] => kills.parse().map_err(|_| format!("`{kills}` is no number of kills"))?,
         _ => return Err("give the number of kills, and nothing else".to_string()),
     };
-    let mut tests = cargo(&["test", "--locked", "-p", "gswarm-cli", "--test", "cli", "--"]);
+    // The whole workspace, as in a test run: else libraries are built again with other features.
+    let mut tests = cargo(&["test", "--locked", "--workspace", "--test", "cli", "--"]);
     tests.args(["--nocapture", "kills::", "storage::nothing_is_lost"]);
     tests.env("GSWARM_KILLS", kills.to_string()).env("GSWARM_SOAK", (kills / 10).max(3).to_string());
     succeed(&mut tests)

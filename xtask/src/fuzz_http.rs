@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz-http`: generated requests against the model server and the front door, by schemathesis from
 //! their own documents.
 
-use crate::tools::{cargo, root, succeed};
+use crate::tools::{program, root, succeed};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,6 @@ use std::process::{Child, Command, Stdio};
 
 /// What the requests are generated with; installed into `target`.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
-
-/// Names a program that was built already.
-const PROGRAM: &str = "GSWARM_PROGRAM";
 
 /// Requests, where nobody says how many.
 const CASES: u32 = 10_000;
@@ -36,13 +33,7 @@ pub fn fuzz(args: &[String]) -> Result<(), String> {
     let folder = root().join("target/fuzz-http");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let python = python(&folder)?;
-    let program = match std::env::var_os(PROGRAM) {
-        Some(program) => PathBuf::from(program),
-        None => {
-            succeed(&mut cargo(&["build", "--locked", "-p", "gswarm-cli"]))?;
-            root().join("target/debug/gswarm")
-        }
-    };
+    let program = program()?;
     succeed(Command::new(&program).args(["models", "init", "--force", "--dir"]).arg(folder.join("models")))?;
     for server in [model_server(&program, &folder), front_door(&program, &folder)?] {
         let (mut server, url) = start(server)?;

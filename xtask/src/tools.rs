@@ -33,6 +33,15 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// The command `gswarm`: the one that the variable `GSWARM_PROGRAM` names, or built now.
+pub fn program() -> Result<PathBuf, String> {
+    if let Some(program) = std::env::var_os("GSWARM_PROGRAM") {
+        return std::path::absolute(program).map_err(|error| error.to_string());
+    }
+    succeed(&mut cargo(&["build", "--locked", "-p", "gswarm-cli"]))?;
+    Ok(root().join("target/debug/gswarm"))
+}
+
 /// Runs a command that has to succeed, and shows it first.
 pub fn succeed(command: &mut Command) -> Result<(), String> {
     show(command);

@@ -1,7 +1,7 @@
 //! Real vLLM on the CPU under faults: it is put to sleep, frozen, hidden behind a proxy that answers 503, stopped and killed in
 //! the middle of a run. Every request has to complete, and none may be charged for what the server did.
 
-use crate::tools::{root, succeed};
+use crate::tools::{program, succeed};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -54,9 +54,7 @@ pub fn drill(folder: &Path) -> Result<(), String> {
     let place = folder.join("vllm-drill");
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(&place).map_err(|error| error.to_string())?;
-    succeed(Command::new("cargo").current_dir(root()).args(["build", "--package", "gswarm-cli"]))?;
-    let target = folder.parent().ok_or("no target folder")?;
-    let gswarm = target.join("debug/gswarm");
+    let gswarm = program()?;
     let made = ["models", "init", "--dir", "models", "--size", "tiny", "--name", "writer"];
     succeed(Command::new(&gswarm).current_dir(&place).args(made))?;
     let mut server = Server::new(&environment, &place)?;
