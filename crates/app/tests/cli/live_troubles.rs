@@ -203,6 +203,6 @@ fn a_run_whose_server_falls_ill_says_so_and_stops_when_it_is_told_to() {
         is_well.store(true, Ordering::SeqCst);
         place.run("resume out").code(0);
         let results = place.read("out/baseline_results.jsonl");
-        assert_eq!(results.matches("\"completed\"").count(), requests, "{results}");
+        assert_eq!(results.matches("\"status\":\"completed\"").count(), requests, "{results}");
     }
 }

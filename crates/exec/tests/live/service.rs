@@ -10,6 +10,7 @@ use gswarm_exec::journal::JournalError;
 use gswarm_exec::service::{Client, Refusal, Service, ServiceBeliefs, with_direct_workflows};
 use serde_json::{Map, json};
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// A service in a task of its own, as fast as everything emulated can go.
@@ -23,20 +24,22 @@ pub fn begin(
     fleet: impl FnOnce(&Instance, &Clock) -> Fleet,
     limits: ServiceLimits,
 ) -> Running {
-    begin_with(folder, fleet, limits, ServiceBeliefs::default())
+    begin_with(folder, fleet, limits, ServiceBeliefs::default(), None)
 }
 
+/// `call_limit` is what a call may take where that is not what is usual.
 fn begin_with(
     folder: &Path,
     fleet: impl FnOnce(&Instance, &Clock) -> Fleet,
     limits: ServiceLimits,
     beliefs: ServiceBeliefs,
+    call_limit: Option<Span>,
 ) -> Running {
     let scenario = Arc::new(with_direct_workflows(scenario(1, true)));
     let cluster = Cluster::from_spec(&ClusterSpec { gpus: Some(4), ..ClusterSpec::default() }).unwrap();
     let instance = Instance::build(&scenario, cluster, Mode::Online).unwrap();
     let clock = Clock::at_speed(2000.0);
-    let patience = Patience { backoff: Span(1_000_000), ..Patience::default() };
+    let patience = Patience { backoff: Span(1_000_000), call_limit, ..Patience::default() };
     let fleet = fleet(&instance, &clock);
     let settings = (Durability::Process, patience, limits);
     let begun = Service::begin(scenario, instance.clone(), fleet, clock, folder, settings, beliefs);
@@ -175,7 +178,7 @@ async fn what_nodes_take_is_predicted_and_what_they_took_is_seen() {
         })),
         learner: Some(Box::new(Witness(Arc::clone(&seen)))),
     };
-    let running = begin_with(folder.path(), emulated, ServiceLimits::default(), beliefs);
+    let running = begin_with(folder.path(), emulated, ServiceLimits::default(), beliefs, None);
     running.submit("four", "picture").await.unwrap();
     assert_eq!(running.result("four").await["status"], "completed");
     running.stop().await;
@@ -206,7 +209,7 @@ async fn what_direct_calls_take_is_predicted_from_what_they_ask_for() {
         })),
         learner: Some(Box::new(Witness(Arc::clone(&seen)))),
     };
-    let running = begin_with(folder.path(), emulated, ServiceLimits::default(), beliefs);
+    let running = begin_with(folder.path(), emulated, ServiceLimits::default(), beliefs, None);
     let parts = json!([{"role": "system", "content": "abc"},
         {"role": "user", "content": [{"type": "text", "text": "de"}, {"type": "image_url", "image_url": {"url": "data:"}}]}]);
     for (key, tokens, model) in
@@ -298,10 +301,39 @@ impl Backend for Counted {
     }
 }
 
+/// A server that answers no call until the test says so.
+struct Gated {
+    inner: EmulatedBackend,
+    is_open: watch::Receiver<bool>,
+}
+
+#[async_trait::async_trait]
+impl Backend for Gated {
+    async fn load(&self, replica: Replica, expected: Span) -> Result<(), BackendError> {
+        self.inner.load(replica, expected).await
+    }
+    async fn unload(&self, replica: Replica) -> Result<(), BackendError> {
+        self.inner.unload(replica).await
+    }
+    async fn call(&self, replica: Replica, call: &Call) -> Result<Value, BackendError> {
+        let _ = self.is_open.clone().wait_for(|is_open| *is_open).await;
+        self.inner.call(replica, call).await
+    }
+    async fn reset(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_is_taken_back_wherever_it_stands() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, ServiceLimits::default());
+    let (gate, is_open) = watch::channel(false);
+    let gated = |instance: &Instance, clock: &Clock| {
+        let inner = emulated_backend(instance, clock);
+        Fleet::of(Arc::new(Gated { inner, is_open }), instance.cluster.gpus)
+    };
+    let (limits, beliefs) = (ServiceLimits::default(), ServiceBeliefs::default());
+    let running = begin_with(folder.path(), gated, limits, beliefs, Some(Span(86_400_000_000 * 365)));
     for at in 0..40 {
         running.submit(&format!("r{at}"), "picture").await.unwrap();
     }
@@ -309,11 +341,13 @@ async fn a_request_is_taken_back_wherever_it_stands() {
         assert!(running.client.cancel(format!("r{at}")).await);
         assert!(!running.client.cancel(format!("r{at}")).await, "it is not open any more");
     }
+    gate.send_replace(true);
     for at in 0..40 {
         let result = running.result(&format!("r{at}")).await;
         assert_eq!(result["status"], if at % 2 == 0 { "cancelled" } else { "completed" });
     }
     // Whoever hangs up frees the place that their call had.
+    gate.send_replace(false);
     let model = running.client.model("writer").unwrap();
     let ticket = running.client.call(model, chat("writer", false), 0).await.unwrap();
     running.client.hang_up(ticket.number);
