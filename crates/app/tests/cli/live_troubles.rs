@@ -182,7 +182,7 @@ fn server_that_falls_ill(is_well: &Arc<AtomicBool>) -> String {
 #[test]
 fn a_run_whose_server_falls_ill_says_so_and_stops_when_it_is_told_to() {
     // With few requests the server stays in rotation, and its calls are made again; with many it leaves it.
-    for (requests, told) in [(2, "failed calls are retried"), (12, " is out: ")] {
+    for (requests, told) in [(2, "failed calls are retried"), (12, " left rotation: ")] {
         let (place, is_well) = (with_wishes(&vec!["good"; requests]), Arc::default());
         let url = server_that_falls_ill(&is_well);
         place.write("servers.yaml", &format!("backends: [{{kind: openai, url: '{url}'}}]"));
