@@ -152,7 +152,7 @@ fn a_plan_can_be_made_for_other_ends() {
         place.run(&format!("check o{at}/planned_execution_log.json @work")).code(0);
     }
     let both = "plan --objective speed --gpus 4 @work".to_owned();
-    place.run(&both).code(2).says("no term `speed`");
+    place.run(&both).code(2).says("unknown term `speed`");
 }
 
 #[test]

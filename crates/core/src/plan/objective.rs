@@ -187,14 +187,14 @@ mod tests {
     #[test]
     fn bad_objectives_are_refused() {
         for (text, says) in [
-            ("speed", "no term `speed`: there are makespan, mean, p99, switches"),
+            ("speed", "unknown term `speed`: use one of makespan, mean, p99, switches"),
             ("mean=fast", "give `mean` a weight"),
             ("mean=-1", "give `mean` a weight"),
             ("mean=nan", "give `mean` a weight"),
             ("p99,p99", "twice"),
             ("mean,latency", "twice"),
             ("makespan=0", "above zero"),
-            ("", "no term"),
+            ("", "unknown term ``"),
         ] {
             let error = PlanObjective::parse(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

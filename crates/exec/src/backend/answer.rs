@@ -265,7 +265,7 @@ mod tests {
             assert!(run(&whole.replace("\"usage\"", "\"other\""), size, true).unwrap_err().contains("usage"));
             assert!(run(&whole.replace("\"usage\"", "\"other\""), size, false).is_ok());
             let cut = &whole[..whole.find(": note").unwrap()];
-            assert!(run(cut, size, false).unwrap_err().contains("before its end"));
+            assert!(run(cut, size, false).unwrap_err().contains("ended early"));
         }
     }
 }

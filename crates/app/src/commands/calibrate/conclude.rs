@@ -128,8 +128,8 @@ mod tests {
         let told = doubts(&[cost(1, 0.4), cost(2, 22.2), cost(4, 10.0)]);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(
-            told[0].starts_with("at batch 2 calls deviated from the fitted cost by 22%")
-                && told[0].contains("44% at worst"),
+            told[0].starts_with("at batch 2, calls deviated from the fitted cost by 22%")
+                && told[0].contains("up to 44%"),
             "{told:?}"
         );
     }
