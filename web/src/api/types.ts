@@ -466,7 +466,7 @@ export type RequestStatus = QueuedRequest | RequestRecord;
 /** What a service or run is doing. */
 export type RunState = "running" | "stopping" | "finished" | "interrupted" | "waiting for servers";
 
-/** What is thought of a server. */
+/** The state of a server. */
 export type ServerState = "unknown" | "starting" | "ready" | "asleep" | "loading" | "suspect" | "out" | "gone";
 
 /** A slow request. Waiting, loading and executing add up to its latency, unless an attempt failed. */

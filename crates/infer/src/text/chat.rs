@@ -251,9 +251,9 @@ mod tests {
         asked.settings.insert("mood".to_owned(), "calm".into());
         assert_eq!(chat(Some(source)).prompt(&asked).unwrap(), "now;calm;x7");
         let error = chat(Some("{{ messages }}")).prompt(&asked).unwrap_err();
-        assert!(error.to_string().contains("knows no tools"), "{error}");
+        assert!(error.to_string().contains("does not support tools"), "{error}");
         let error = chat(None).prompt(&Chat { tools: Vec::new(), ..asked }).unwrap_err();
-        assert!(error.to_string().contains("knows no settings"), "{error}");
+        assert!(error.to_string().contains("does not support settings"), "{error}");
     }
 
     #[test]
