@@ -1,6 +1,7 @@
 //! The problem itself: immutable, valid and indexed by number. Everything after the input reads this.
 
 mod build;
+mod deployment;
 mod estimates;
 mod incoming;
 mod rest;
@@ -13,8 +14,10 @@ use crate::id::{Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
 pub use crate::scenario::{Mode, Residency};
 use crate::time::{Span, Time};
 pub use build::{Infeasible, LONGEST_RUN};
+pub use deployment::{Deployment, Routing};
 pub use incoming::NewRequest;
 pub use start::Start;
+use std::sync::Arc;
 
 /// A model, ready for scheduling.
 #[derive(Clone, Debug)]
@@ -74,6 +77,24 @@ impl Model {
     pub fn windows(&self) -> impl Iterator<Item = Gpus> + '_ {
         self.starts.iter().map(|first| Gpus { first, count: self.gpus })
     }
+
+    /// Those of them that do not overlap, from the first on. Plans use no others: windows that start anywhere would split the
+    /// GPUs so that fewer fit.
+    #[must_use]
+    pub fn tiles(&self) -> Vec<Gpus> {
+        apart(self.windows())
+    }
+}
+
+/// Of windows, lowest first, those that do not overlap one before.
+pub(crate) fn apart(windows: impl Iterator<Item = Gpus>) -> Vec<Gpus> {
+    let mut tiles: Vec<Gpus> = Vec::new();
+    for window in windows {
+        if tiles.last().is_none_or(|last| last.first.0 + last.count <= window.first.0) {
+            tiles.push(window);
+        }
+    }
+    tiles
 }
 
 /// A workflow's graph.
@@ -171,6 +192,8 @@ pub struct Instance {
     pub mode: Mode,
     /// What is on the GPUs when it begins.
     pub start: Start,
+    /// Where `static` keeps models, where somebody says so.
+    pub deployment: Option<Arc<Deployment>>,
     tasks: IdVec<TaskId, Task>,
     /// Where a predictor gave them, the 5% and 95% points of each task's time; apart, because few runs ask for them.
     intervals: IdVec<TaskId, (Span, Span)>,
@@ -204,6 +227,7 @@ impl Instance {
             cluster,
             mode,
             start: Start::default(),
+            deployment: None,
             tasks: IdVec::new(),
             intervals: IdVec::new(),
             takes_mean: IdVec::new(),

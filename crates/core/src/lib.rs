@@ -12,6 +12,7 @@ pub mod check;
 mod cluster;
 pub mod compare;
 pub mod cost;
+pub mod deploy;
 pub mod diff;
 pub mod engine;
 mod estimate;

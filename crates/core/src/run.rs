@@ -111,7 +111,13 @@ pub fn assess(
 /// The replicas of a permanent deployment: each model and its GPUs.
 #[must_use]
 pub fn replicas(instance: &Instance) -> Vec<(ModelId, Gpus)> {
-    crate::rules::deploy(instance).replicas
+    crate::rules::deploy(instance).replicas.clone()
+}
+
+/// The permanent deployment that `static` uses: the one that was given with the problem, else the one that does best on it.
+#[must_use]
+pub fn deployment(instance: &Instance) -> std::sync::Arc<crate::instance::Deployment> {
+    crate::rules::deploy(instance)
 }
 
 /// The models of each GPU in a permanent deployment, which is the one that `static` uses.

@@ -41,7 +41,7 @@ fn every_code_is_documented_with_a_fix_and_an_example_that_gives_it() {
         for (info, text) in examples {
             let (config, requests) = match info.split(' ').nth(1) {
                 // The crates that read files of servers and of runs test these.
-                Some("backends" | "spec") => continue,
+                Some("backends" | "spec" | "deployment") => continue,
                 Some("config") => (text, REQUESTS),
                 Some("requests") => (CONFIG, text),
                 _ => panic!("{code}: an example for no file"),

@@ -86,11 +86,17 @@ fn misused(faults: &[Diagnostic]) -> Fault {
 pub fn materials(given: &Given, spec: &RunSpec, contents: Contents) -> Result<Materials, Fault> {
     let scenario = given.scenario_of(spec)?;
     let Contents { plan, predictor, calibration } = contents;
+    let deployment = spec.deployment.as_ref().map(|path| {
+        let bytes = gswarm_run::files::read(path)?;
+        Ok::<_, gswarm_run::Failure>((path.display().to_string(), bytes))
+    });
+    let deployment = deployment.transpose()?;
     Ok(Materials {
         problem: Problem::Scenario(scenario),
         calibration,
         predictor,
         plan: plan.map(|bytes| ("the plan".to_owned(), bytes)),
+        deployment,
     })
 }
 

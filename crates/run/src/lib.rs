@@ -13,12 +13,14 @@ pub mod shape;
 pub mod size;
 pub mod sweep;
 
+mod deployment;
 mod materials;
 mod observe;
 mod prepare;
 mod spec;
 mod validate;
 
+pub use deployment::{deployment_faults, deployment_schema, read_deployment, read_deployment_file};
 pub use failure::{Failure, FailureKind};
 pub use materials::{Materials, Named, Problem, accept, apply_calibration, read_calibration};
 pub use observe::{Observer, Silent, Stage};

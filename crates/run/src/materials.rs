@@ -38,13 +38,15 @@ pub struct Materials {
     pub predictor: Option<Named>,
     /// The plan to follow.
     pub plan: Option<Named>,
+    /// Where models are kept.
+    pub deployment: Option<Named>,
 }
 
 impl Materials {
     /// A problem alone.
     #[must_use]
     pub fn of(problem: Problem) -> Materials {
-        Materials { problem, calibration: None, predictor: None, plan: None }
+        Materials { problem, calibration: None, predictor: None, plan: None, deployment: None }
     }
 
     /// The scenario that the run is about, with calibrated costs where the specification asks for them. Warnings go to
@@ -113,10 +115,15 @@ impl RunSpec {
             .map(|path| read(path, Some("check the path; `gswarm train --out FILE` writes predictors")));
         let plan =
             self.plan.as_ref().map(|path| read(path, Some("check the path; `gswarm plan` writes plans")));
+        let deployment = self
+            .deployment
+            .as_ref()
+            .map(|path| read(path, Some("check the path; `gswarm deploy` writes deployments")));
         match failure {
             Some(failure) => Err(failure),
             None => {
-                Ok(Materials { problem: Problem::Text { config, requests }, calibration, predictor, plan })
+                let problem = Problem::Text { config, requests };
+                Ok(Materials { problem, calibration, predictor, plan, deployment })
             }
         }
     }

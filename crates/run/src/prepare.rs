@@ -1,5 +1,6 @@
 //! From a specification and its files to a problem that can be simulated, planned or run.
 
+use crate::deployment::{read_deployment, read_deployment_file};
 use crate::failure::{Failure, FailureKind};
 use crate::materials::{Materials, Problem};
 use crate::observe::{Observer, Stage};
@@ -7,7 +8,7 @@ use crate::spec::RunSpec;
 use gswarm_core::belief::Learner;
 use gswarm_core::bound::{Bound, best_bound};
 use gswarm_core::check::report as render_violations;
-use gswarm_core::input::{ClusterSpec, Diagnostic, Scenario};
+use gswarm_core::input::{ClusterSpec, Diagnostic, Scenario, Source};
 use gswarm_core::instance::{Infeasible, Instance, Mode, Residency};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::shown;
@@ -80,6 +81,9 @@ pub(crate) fn prepare_on(
         materials.predictor.as_ref().map(|(name, bytes)| predictor(name, bytes, &scenario)).transpose()?;
     let mut instance = build_predicted(&scenario, &cluster, spec.mode, Some(policy), source.as_ref())?;
     let beliefs = beliefs(&spec, source, &scenario, &mut instance)?;
+    if let Some((name, bytes)) = &materials.deployment {
+        instance.deployment = Some(Arc::new(read_deployment(&instance, name, bytes)?));
+    }
     let plan = match &materials.plan {
         Some((name, bytes)) => Some(read_plan(&instance, name, bytes)?),
         None => None,
@@ -101,8 +105,12 @@ pub(crate) fn prepare_on(
     Ok(prepared)
 }
 
-/// The cluster that a plan was made for, where the specification names none.
+/// The cluster that a plan or a deployment was made for, where the specification names none.
 fn planned_on(spec: &RunSpec, materials: &Materials) -> ClusterSpec {
+    if let Some((name, bytes)) = materials.deployment.as_ref().filter(|_| spec.cluster.gpus.is_none()) {
+        let read = read_deployment_file(Source { name, bytes });
+        return read.map_or_else(|_| ClusterSpec::default(), |(file, _)| file.cluster());
+    }
     let plan = materials.plan.as_ref().filter(|_| spec.cluster.gpus.is_none());
     let made_for = plan.and_then(|(_, bytes)| plan::file::spec(bytes));
     let made_for = made_for.and_then(|value| serde_json::from_value::<RunSpec>(value).ok());

@@ -26,6 +26,8 @@ pub struct RunSpec {
     pub policy: Option<PolicySpec>,
     /// A plan file to follow in place of a policy.
     pub plan: Option<PathBuf>,
+    /// Where `static` keeps models: a deployment file in place of the one that it would work out.
+    pub deployment: Option<PathBuf>,
     /// The seed of every random choice.
     pub seed: u64,
     /// Measured costs in place of those in the configuration.
@@ -198,6 +200,7 @@ impl Default for RunSpec {
             cluster: ClusterSpec::default(),
             policy: None,
             plan: None,
+            deployment: None,
             seed: 0,
             calibration: None,
             batching: true,
@@ -217,6 +220,8 @@ impl RunSpec {
         self.policy.clone().unwrap_or_else(|| {
             PolicySpec::default_of(if self.plan.is_some() {
                 PolicyKind::Planned
+            } else if self.deployment.is_some() {
+                PolicyKind::Static
             } else {
                 PolicyKind::usual(self.mode)
             })
@@ -277,6 +282,7 @@ impl RunSpec {
     fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
         let mut paths = vec![&mut self.config, &mut self.requests, &mut self.output.folder];
         paths.extend(self.plan.as_mut());
+        paths.extend(self.deployment.as_mut());
         paths.extend(self.calibration.as_mut().map(|calibration| &mut calibration.file));
         paths.extend(self.times.predictor.as_mut());
         if let Some(live) = &mut self.live {

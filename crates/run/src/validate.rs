@@ -2,6 +2,7 @@
 
 use crate::spec::RunSpec;
 use gswarm_core::input::{Code, Diagnostic, MAX_GB, MAX_GPUS};
+use gswarm_core::policy::PolicyKind;
 use gswarm_core::time::MAX_SECONDS;
 
 impl RunSpec {
@@ -81,6 +82,14 @@ impl RunSpec {
         if self.plan.is_some() && self.policy.is_some() {
             let message = "give either a plan or a policy".to_owned();
             faults.hinted(Code::NotApplicable, "plan", message, "remove one of the two".to_owned());
+        }
+        if self.deployment.is_some() && (self.plan.is_some() || kind != PolicyKind::Static) {
+            let message = match self.plan {
+                Some(_) => "a plan says itself where models are".to_owned(),
+                None => format!("policy `{}` decides by itself where models are", kind.name()),
+            };
+            let hint = "add `--policy static`, or remove the deployment".to_owned();
+            faults.hinted(Code::NotApplicable, "deployment", message, hint);
         }
         for fault in policy.faults() {
             faults.add(Code::TooLarge, format!("policy.{}", fault.name()), fault.to_string());

@@ -1,9 +1,9 @@
 //! The command line: all commands.
 
 use super::{
-    advise, bound, calibrate, check, compare, completions, diff, explain, fidelity, generate, help, import,
-    init, man, model_server, models, plan, policies, report, resume, run, sample, schema, serve, size, tasks,
-    top, trace, train, validate, view,
+    advise, bound, calibrate, check, compare, completions, deploy, diff, explain, fidelity, generate, help,
+    import, init, man, model_server, models, plan, policies, report, resume, run, sample, schema, serve,
+    size, tasks, top, trace, train, validate, view,
 };
 use anstream::ColorChoice;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -20,6 +20,7 @@ Examples:
   gswarm compare --gpus 4,8,16 --config work/config.yaml --requests work/requests.yaml --out comparison
   gswarm size --target makespan=2h --config work/config.yaml --requests work/requests.yaml
   gswarm advise --target p99=60s --config work/config.yaml --requests work/requests.yaml
+  gswarm deploy --gpus 16 --gpus-per-server 4 --config work/config.yaml --requests work/requests.yaml
   gswarm policies                              the policies to choose from
 
 Exit codes:
@@ -78,6 +79,8 @@ pub enum Command {
     Size(Box<size::SizeArgs>),
     /// Advise on GPUs, policy and placement for a target, over resampled traffic
     Advise(Box<advise::AdviseArgs>),
+    /// Put models on GPUs for good: make, show, check and compare deployments
+    Deploy(Box<deploy::DeployArgs>),
     /// Make configurations and request files from a seed
     Generate(Box<generate::GenerateArgs>),
     /// Convert workflows, traces and logs of other programs into a configuration and requests

@@ -7,6 +7,7 @@ pub mod check;
 pub mod cli;
 pub mod compare;
 pub mod completions;
+pub mod deploy;
 pub mod diff;
 pub mod explain;
 pub mod fidelity;
@@ -60,6 +61,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Fidelity(args)) => fidelity::fidelity(&args),
         Some(Command::Size(args)) => size::size(&args),
         Some(Command::Advise(args)) => advise::advise(&args),
+        Some(Command::Deploy(args)) => deploy::deploy(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Import(args)) => import::import(&args),
         Some(Command::Train(args)) => train::train(&args),

@@ -58,6 +58,9 @@ pub struct RunArgs {
     /// Follow a plan of `gswarm plan` in place of a policy
     #[arg(long, value_name = "FILE", conflicts_with = "chosen")]
     plan: Option<PathBuf>,
+    /// With `static`: keep models where this deployment of `gswarm deploy` puts them
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    deployment: Option<PathBuf>,
     /// System configuration, JSON or YAML
     #[arg(long, value_name = "FILE", required_unless_present = "spec")]
     config: Option<PathBuf>,
@@ -130,6 +133,7 @@ impl RunArgs {
         set(&mut spec.output.folder, &self.out);
         set(&mut spec.output.format, &self.format);
         spec.plan = self.plan.clone().or(spec.plan);
+        spec.deployment = self.deployment.clone().or(spec.deployment);
         if self.plan.is_some() {
             spec.policy = None;
         }
@@ -146,8 +150,11 @@ impl RunArgs {
             return Ok(spec);
         }
         let named = spec.policy.take();
-        let kind =
-            self.chosen.or(named.as_ref().map(PolicySpec::kind)).unwrap_or(PolicyKind::usual(spec.mode));
+        let usual = || match spec.deployment {
+            Some(_) => PolicyKind::Static,
+            None => PolicyKind::usual(spec.mode),
+        };
+        let kind = self.chosen.or(named.as_ref().map(PolicySpec::kind)).unwrap_or_else(usual);
         let base = named.filter(|named| named.kind() == kind).map(|named| named.params());
         spec.policy = Some(self.params.over(kind, base.unwrap_or_default())?);
         if self.chosen.is_some() {

@@ -28,6 +28,7 @@ enum Wanted {
     File(SchemaKind),
     Backends,
     Spec,
+    Deployment,
     Http,
 }
 
@@ -36,7 +37,8 @@ fn kind_parser() -> impl TypedValueParser<Value = Wanted> {
     crate::args::choice(
         files
             .into_iter()
-            .chain([("backends", Wanted::Backends), ("spec", Wanted::Spec), ("http", Wanted::Http)])
+            .chain([("backends", Wanted::Backends), ("spec", Wanted::Spec)])
+            .chain([("deployment", Wanted::Deployment), ("http", Wanted::Http)])
             .collect(),
     )
 }
@@ -46,6 +48,7 @@ pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
         Wanted::File(kind) => output::print(kind.text()),
         Wanted::Backends => output::line(&format!("{:#}", gswarm_exec::backend::json_schema())),
         Wanted::Spec => output::line(&format!("{:#}", gswarm_run::RunSpec::schema())),
+        Wanted::Deployment => output::line(&format!("{:#}", gswarm_run::deployment_schema())),
         Wanted::Http => {
             output::line(&gswarm_serve::front::openapi().to_pretty_json().map_err(Failure::internal)?)
         }

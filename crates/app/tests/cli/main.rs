@@ -7,6 +7,7 @@ mod calibrate_troubles;
 mod check;
 mod compare;
 mod dashboard;
+mod deploy;
 mod examples;
 mod explain;
 mod formats;

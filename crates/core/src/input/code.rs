@@ -99,6 +99,15 @@ codes! {
     NotApplicable "E117" "setting that does not apply"
         "A setting has no effect with this policy, mode or kind of run, such as a failure rate in a live run. It is an error because it would silently do nothing. Remove the setting, or choose the policy, mode or kind of run that uses it."
 
+    BadPlacement "E118" "placement that the GPUs do not allow"
+        "A replica of a deployment needs as many consecutive GPUs as its model, inside one server, and two replicas of a model do not share GPUs. The deployment is for the GPUs and servers of the run. Correct `gpus`, or make the deployment again with `gswarm deploy`."
+    NoRoom "E119" "models that do not fit together"
+        "The models of a deployment that share a GPU have to fit into its memory together, with room for one execution. Remove one of the replicas, or put it elsewhere."
+    NoReplica "E120" "model without a replica"
+        "The requests use a model that the deployment puts nowhere. A deployment never loads anything later: give the model a replica."
+    BrokenGroup "E121" "placement against its groups"
+        "The replicas of a deployment do not keep to its `groups`. A server that holds one model of a group in `together` holds all of them, and no GPU holds two models of a group in `apart`. Change the replicas or the group."
+
     NotPositive "E201" "not above zero"
         "The number must be above zero."
     Negative "E202" "below zero"

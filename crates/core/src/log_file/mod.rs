@@ -6,6 +6,7 @@ mod bound;
 mod bound_file;
 mod columns;
 mod columns_read;
+mod published;
 mod raw;
 mod read;
 mod summary;

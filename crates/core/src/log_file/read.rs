@@ -2,6 +2,7 @@
 //! before the end of the file.
 
 use super::columns_read::{self, MAGIC};
+use super::published::into_ours;
 use super::raw::{self, Number, Raw, Text};
 use super::summary::{Claims, ClusterClaims};
 use super::{LogFile, Record, SCHEMA};
@@ -231,6 +232,13 @@ impl Reader {
             if let (None, Some(beside)) = (summary.get(name), fields.get(name)) {
                 summary.insert(name.into(), serde_json::from_str(beside.get()).unwrap_or(Value::Null));
             }
+        }
+        if self.log.schema.is_none() {
+            if let Some(switches) = fields.get("total_model_switches") {
+                let switches = serde_json::from_str(switches.get()).unwrap_or(Value::Null);
+                summary.entry("total_model_switches").or_insert(switches);
+            }
+            into_ours(&mut summary);
         }
         self.claims(summary);
     }

@@ -39,6 +39,8 @@ pub struct DeploymentSummary {
     pub gpu_assignments: BTreeMap<u32, Vec<String>>,
     /// Models of each server.
     pub server_assignments: BTreeMap<u32, Vec<String>>,
+    /// Busy / makespan of each GPU.
+    pub utilisation: Vec<f64>,
     /// Requests all of whose nodes ran on one server / requests.
     pub server_efficiency: f64,
     /// Completed requests that stayed on one server.

@@ -1,6 +1,7 @@
 //! Writing both forms of a log. Times are written from their whole microseconds, so the same run gives the same bytes.
 
 use super::SCHEMA;
+use super::published::PublishedDeployment;
 use super::summary::{Claims, Summary};
 use crate::id::{Gpus, ModelId};
 use crate::instance::Instance;
@@ -25,6 +26,7 @@ pub fn write_json(
     head.number(SCHEMA);
     head.text(",\n  \"summary\": ");
     head.summary(summary)?;
+    head.published(summary)?;
     head.text(",\n  \"executions\": [");
     out.write_all(&head.buffer)?;
     list(&names, &log.executions, out, |writer, one| writer.execution(one))?;
@@ -150,6 +152,18 @@ impl<'a> Writer<'a> {
 
     fn summary(&mut self, summary: &Summary) -> io::Result<()> {
         serde_json::to_writer(&mut self.buffer, &Claims::from(summary)).map_err(io::Error::from)
+    }
+
+    /// The deployment of a static run, as the published programs write it.
+    fn published(&mut self, summary: &Summary) -> io::Result<()> {
+        let Some(deployment) = &summary.deployment else { return Ok(()) };
+        let (gpus, per) = (summary.gpus, summary.gpus_per_server);
+        let published = PublishedDeployment::of(deployment, gpus, per, summary.model_switches);
+        let text = serde_json::to_string(&published).map_err(io::Error::from)?;
+        // The fields of an object, to stand among others.
+        self.text(",\n  ");
+        self.text(text.trim_start_matches('{').strip_suffix('}').unwrap_or_default());
+        Ok(())
     }
 
     fn execution(&mut self, execution: &Execution) {

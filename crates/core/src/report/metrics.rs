@@ -273,6 +273,7 @@ fn deployment(
     DeploymentSummary {
         gpu_assignments,
         server_assignments,
+        utilisation: metrics.gpus.iter().map(|gpu| gpu.utilisation).collect(),
         server_efficiency: servers.server_efficiency,
         intra_server_workflows: servers.intra_server_workflows,
         inter_server_workflows: servers.inter_server_workflows,

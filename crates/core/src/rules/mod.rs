@@ -1,7 +1,6 @@
 //! Policies that go by a rule: each proposes what to start where, and nothing else. One file each. The planner, which tries all of
 //! them, and [`crate::policy`], which lists all policies, stand above.
 
-pub(crate) mod deployment;
 mod division;
 pub(crate) mod info;
 pub(crate) mod lists;
@@ -16,7 +15,7 @@ mod yardsticks;
 
 pub use adaptive::{Adaptive, AdaptiveParams, LatencyTarget, Objective};
 pub(crate) use baseline::Baseline;
-pub(crate) use deployment::{Deployment, deploy};
+pub(crate) use fixed::deploy;
 pub use info::BuildContext;
 pub use online::OnlineParams;
 pub use param::{NoParams, ParamFault, ParamInfo, ParamKind, ParamValues};

@@ -2,31 +2,20 @@
 
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
-use crate::instance::{Instance, Model, Residency};
+use crate::instance::{Instance, Model, Residency, apart};
 use crate::time::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Windows of a model that do not overlap, from the first GPU on. Plans use no others: windows that start anywhere would
-/// split the GPUs so that fewer fit.
+/// Windows of a model that do not overlap, from the first GPU on.
 pub(crate) fn tiles(model: &Model) -> Vec<Gpus> {
-    cut(model.windows())
+    model.tiles()
 }
 
 /// The same for all models, of the GPUs that are left.
 pub(crate) fn tiles_left(instance: &Instance, alive: &GpuSet) -> IdVec<ModelId, Vec<Gpus>> {
-    let left = |model: &Model| cut(model.windows().filter(|&window| alive.contains_all(window)));
+    let left = |model: &Model| apart(model.windows().filter(|&window| alive.contains_all(window)));
     instance.models.iter().map(left).collect()
-}
-
-fn cut(windows: impl Iterator<Item = Gpus>) -> Vec<Gpus> {
-    let mut tiles: Vec<Gpus> = Vec::new();
-    for window in windows {
-        if tiles.last().is_none_or(|last| last.first.0 + last.count <= window.first.0) {
-            tiles.push(window);
-        }
-    }
-    tiles
 }
 
 pub(crate) struct Sketch<'i> {

@@ -204,6 +204,21 @@ fn a_static_run_says_where_its_models_are() {
     assert_eq!(claims.server_assignments.unwrap()[&0], ["a", "b", "wide"]);
     assert_eq!((claims.intra_server_workflows, claims.inter_server_workflows), (Some(1), Some(2)));
     assert_eq!(claims.cross_server_communications, Some(2));
+    // The published programs write the same beside the summary, in another shape, without a schema.
+    let mut published: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(published["gpu_assignments"]["1"]["assigned_models"], serde_json::json!(["b", "wide"]));
+    assert_eq!(published["server_assignments"]["0"]["gpu_ids"], serde_json::json!([0, 1]));
+    published.as_object_mut().unwrap().remove("schema");
+    let summary_of = published["summary"].as_object_mut().unwrap();
+    for name in ["gpu_assignments", "server_assignments", "server_efficiency", "model_switches"] {
+        summary_of.remove(name).unwrap();
+    }
+    let read = LogFile::read(&published.to_string()).claims;
+    let ours = LogFile::read(&json).claims;
+    assert_eq!(read.gpu_assignments, ours.gpu_assignments);
+    assert_eq!(read.server_assignments, ours.server_assignments);
+    assert_eq!(read.model_switches, ours.model_switches);
+    assert!((read.server_efficiency.unwrap() - ours.server_efficiency.unwrap()).abs() < 1e-4);
     let text = report::render_text(&metrics, Some(&summary));
     assert!(text.contains("Deployment") && text.contains("GPU 1                b, wide"), "{text}");
 }

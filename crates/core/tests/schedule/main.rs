@@ -11,6 +11,7 @@ mod generated;
 mod onward;
 mod parameters;
 mod partition;
+mod placement;
 mod planner;
 mod properties;
 mod real_files;

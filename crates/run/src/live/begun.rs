@@ -51,6 +51,7 @@ pub fn begun(path: &Path, meta: impl Fn(&str) -> Result<Option<Vec<u8>>, Failure
         calibration: beside("calibration", spec.calibration.as_ref().map(|one| &one.file))?,
         predictor: beside("predictor", spec.times.predictor.as_ref())?,
         plan: beside("plan", spec.plan.as_ref())?,
+        deployment: beside("deployment", spec.deployment.as_ref())?,
     };
     let prepared = prepare(spec, materials, &mut Silent).map_err(|failure| match failure.code {
         FailureKind::Internal => failure,

@@ -221,7 +221,7 @@ fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
     })?;
     let internal = |error: String| Failure::new(FailureKind::Internal, error);
     let spec = serde_json::to_vec(&prepared.spec).map_err(|error| internal(error.to_string()))?;
-    let Materials { problem, calibration, predictor, plan } = &prepared.materials;
+    let Materials { problem, calibration, predictor, plan, deployment } = &prepared.materials;
     let (config, requests) = match problem {
         Inputs::Text { config, requests } => (config.1.clone(), requests.1.clone()),
         Inputs::Scenario(scenario) => {
@@ -240,7 +240,8 @@ fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
     let backends =
         backends.map(serde_json::to_vec).transpose().map_err(|error| internal(error.to_string()))?;
     let mut meta: Vec<(&str, &[u8])> = vec![("spec", &spec), ("config", &config), ("requests", &requests)];
-    let files = [("calibration", calibration), ("predictor", predictor), ("plan", plan)];
+    let files =
+        [("calibration", calibration), ("predictor", predictor), ("plan", plan), ("deployment", deployment)];
     meta.extend(files.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?.1.as_slice()))));
     meta.extend(backends.as_deref().map(|bytes| ("backends", bytes)));
     meta.extend(callables.map(|file| ("callables", file.bytes.as_slice())));

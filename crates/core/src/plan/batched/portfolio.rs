@@ -3,7 +3,7 @@
 use super::ground::Ground;
 use super::recipe::{Habit, ORDERS, PRECEDENCES, Recipe};
 use super::search::{Found, tried};
-use crate::rules::deploy;
+use crate::deploy::deploy;
 use rayon::prelude::*;
 
 /// The best `count` beginnings, best first.

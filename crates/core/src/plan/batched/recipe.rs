@@ -3,7 +3,7 @@
 use super::ground::Ground;
 use crate::gpuset::GpuSet;
 use crate::id::{IdVec, ModelId, TaskId};
-use crate::rules::Deployment;
+use crate::instance::Deployment;
 use std::cmp::Reverse;
 
 /// What to do, short of naming times.

@@ -18,7 +18,7 @@ use super::score::{Figures, Score};
 use super::{LatencyTarget, Objective};
 use crate::engine::{Policy, Snapshot, TaskState, View};
 use crate::id::{RequestId, TaskId};
-use crate::rules::deployment::Deployment;
+use crate::instance::Deployment;
 use crate::sim::play;
 use crate::time::Time;
 use std::collections::BTreeMap;

@@ -6,8 +6,8 @@
 use super::forecast::History;
 use crate::engine::View;
 use crate::id::{GpuId, Gpus, ModelId};
-use crate::instance::Residency;
-use crate::rules::deployment::{Deployment, deploy};
+use crate::deploy::{Demand, first};
+use crate::instance::{Deployment, Residency};
 
 /// The placement for the demand seen lately; `None` where models cannot all be resident at once.
 pub(super) fn target(view: &View<'_>, history: &History) -> Option<Deployment> {
@@ -15,7 +15,8 @@ pub(super) fn target(view: &View<'_>, history: &History) -> Option<Deployment> {
     if instance.cluster.residency != Residency::Memory || view.alive().len() < instance.cluster.gpus {
         return None;
     }
-    let found = deploy(&history.seen(view));
+    let seen = history.seen(view);
+    let found = first(&seen, &Demand::of(&seen));
     let everywhere = instance.workflows.iter().flat_map(|workflow| &workflow.models);
     let is_placed = |&model: &ModelId| found.windows(model).next().is_some();
     (found.fits && everywhere.copied().all(|model| is_placed(&model))).then(|| settled(view, found))
