@@ -138,7 +138,10 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     place.run("tasks pipeline --out theirs").code(2).says("was not written by a pipeline");
     assert_eq!(place.read("theirs/workload.csv"), "mine");
     std::fs::rename(place.path("theirs/workload.csv"), place.path("theirs/results.md")).unwrap();
-    place.run("tasks pipeline --out theirs").code(2).says("theirs/results.md exists, but was not written by a pipeline");
+    place
+        .run("tasks pipeline --out theirs")
+        .code(2)
+        .says("theirs/results.md exists, but was not written by a pipeline");
     // Nor elsewhere, and that is said before anything is done.
     let to_theirs = "tasks pipeline --config q.yaml --out fresh --results-to theirs/results.md";
     place.write("q.yaml", settings);
