@@ -105,7 +105,7 @@ def test_plans_are_made_saved_and_followed(problem: gswarm.Problem, tmp_path: Pa
     # The two were asked for in other words, which the specifications in the files repeat.
     assert {**searched.plan._fields, "spec": None} == {**plan._fields, "spec": None}
     assert len(plan.steps) == searched.metrics.completed_nodes
-    with pytest.raises(gswarm.UsageError, match="does not fit"):
+    with pytest.raises(gswarm.UsageError, match="does not match"):
         gswarm.run(problem, plan=plan, gpus=4)
     (tmp_path / "other.json").write_text("[]")
     with pytest.raises(gswarm.InputError, match="no plan"):
