@@ -106,19 +106,23 @@ def test_llama_index(door: str) -> None:
 
 
 def test_instructor(door: str) -> None:
-    """Own models have no structured outputs: it is told so by the parameter's name, and no model is moved."""
+    """Own models are held to the schema, so that the first answer is of it; what they cannot be held to is told by name."""
     instructor = pytest.importorskip("instructor")
     openai = pytest.importorskip("openai")
     pydantic = pytest.importorskip("pydantic")
-    shape = pydantic.create_model("Place", name=(str, ...))
+    short = (str, pydantic.Field(max_length=12))
+    rank = (int, pydantic.Field(ge=1, le=10))
+    shape = pydantic.create_model("Place", name=short, rank=rank, old=(bool, ...))
     client = instructor.from_openai(
-        openai.OpenAI(base_url=door, api_key="none"), mode=instructor.Mode.JSON_SCHEMA
+        openai.OpenAI(base_url=door, api_key="none", timeout=LIMIT), mode=instructor.Mode.JSON_SCHEMA
     )
-    messages = [{"role": "user", "content": HELLO}]
+    given = {"model": "writer", "messages": [{"role": "user", "content": HELLO}], "max_retries": 0}
+    place = client.chat.completions.create(response_model=shape, max_tokens=200, **given)
+    assert 1 <= place.rank <= 10
+    assert len(place.name) <= 12
+    odd = pydantic.create_model("Odd", name=(str, pydantic.Field(pattern="^a+$")))
     with pytest.raises(Exception, match="response_format"):
-        client.chat.completions.create(
-            model="writer", messages=messages, response_model=shape, max_retries=0, max_tokens=8
-        )
+        client.chat.completions.create(response_model=odd, max_tokens=8, **given)
 
 
 def test_openai_agents(door: str) -> None:

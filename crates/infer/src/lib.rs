@@ -31,6 +31,7 @@ mod encoder;
 mod engine;
 mod error;
 mod files;
+mod form;
 pub mod init;
 mod linear;
 mod rates;
@@ -45,6 +46,7 @@ pub use decoder::{LanguageModel, Sequence};
 pub use encoder::{EmbeddingModel, Embeddings};
 pub use engine::{EngineLoad, EngineOptions, InferenceEngine};
 pub use error::{Error, Result};
+pub use form::AnswerForm;
 pub use rates::TimeEstimate;
 pub use request::{
     FinishReason, FinishedGeneration, GenerateRequest, GenerationEvent, Prompt, RunningCompletion,

@@ -1,6 +1,7 @@
 //! What is asked of a language model, and what comes back.
 
 use crate::error::{Error, Result};
+use crate::form::AnswerForm;
 use crate::text::chat::Chat;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -37,6 +38,8 @@ pub struct GenerateRequest {
     pub exact: bool,
     /// What else bears on how tokens are drawn.
     pub tuning: SamplingTuning,
+    /// What the answer has to look like, where that is asked for.
+    pub form: Option<AnswerForm>,
 }
 
 /// Settings of drawing that few requests have.
@@ -88,6 +91,7 @@ impl GenerateRequest {
             ignore_eos: false,
             exact: false,
             tuning: SamplingTuning::default(),
+            form: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The next token from the model's scores.
 
 use crate::error::{Error, Result};
+use crate::form::Guide;
 use crate::request::SamplingTuning;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,6 +20,8 @@ pub(crate) struct Sampler {
     /// How often the answer has each token, where that bears on it.
     written: BTreeMap<u32, u32>,
     count: usize,
+    /// Holds the answer to a form.
+    guide: Option<Guide>,
 }
 
 impl Sampler {
@@ -33,6 +36,7 @@ impl Sampler {
             ends: Vec::new(),
             written: BTreeMap::new(),
             count: 0,
+            guide: None,
         }
     }
 
@@ -46,12 +50,33 @@ impl Sampler {
         self
     }
 
+    /// With answers of one form only.
+    pub(crate) fn guided(self, guide: Option<Guide>) -> Sampler {
+        Sampler { guide, ..self }
+    }
+
+    /// Whether the answer has its form, and nothing can follow.
+    pub(crate) fn is_over(&mut self) -> Result<bool> {
+        self.guide.as_mut().map_or(Ok(false), Guide::is_over)
+    }
+
     /// The next token.
     pub(crate) fn next(&mut self, scores: &[f32]) -> Result<u32> {
         if scores.iter().any(|score| score.is_nan()) {
             return Err(Error::Compute("the model's scores are not numbers".to_string()));
         }
-        let token = if self.leaves_scores() { self.draw(scores) } else { self.draw(&self.changed(scores)) };
+        let token = if self.leaves_scores() {
+            self.draw(scores)
+        } else {
+            let mut scores = self.changed(scores);
+            if let Some(guide) = &mut self.guide {
+                guide.mask(&mut scores, &self.ends)?;
+            }
+            self.draw(&scores)
+        };
+        if let Some(guide) = &mut self.guide {
+            guide.accept(token)?;
+        }
         self.count += 1;
         if self.remembers() {
             *self.written.entry(token).or_default() += 1;
@@ -66,7 +91,10 @@ impl Sampler {
     }
 
     fn leaves_scores(&self) -> bool {
-        !self.remembers() && self.tuning.logit_bias.is_empty() && self.count >= self.tuning.min_tokens
+        self.guide.is_none()
+            && !self.remembers()
+            && self.tuning.logit_bias.is_empty()
+            && self.count >= self.tuning.min_tokens
     }
 
     /// The scores with penalties, biases, and no end before its time.

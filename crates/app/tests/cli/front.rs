@@ -260,8 +260,8 @@ async fn real_models_answer_as_they_go() {
         ),
         (
             "/v1/chat/completions",
-            json!({"model": "writer", "messages": hello, "guided_regex": "a"}),
-            "guided_regex",
+            json!({"model": "writer", "messages": hello, "guided_grammar": "root ::= a"}),
+            "guided_grammar",
         ),
         ("/v1/completions", json!({"model": "writer"}), "prompt"),
         ("/v1/completions", json!({"model": "writer", "prompt": "x", "suffix": "y"}), "suffix"),

@@ -1,4 +1,6 @@
 use crate::support::{Place, inputs, root};
+use gswarm_core::input::{Source, read_scenario};
+use gswarm_core::instance::Mode;
 
 fn example(name: &str) -> String {
     root().join("examples/import").join(name).display().to_string()
@@ -67,4 +69,46 @@ fn the_faults_of_a_log_are_left_to_the_check() {
     let checked = place.run(&format!("check {log} --gpus 1 @work")).code(1);
     let said = format!("{}{}", checked.out, checked.err);
     assert!(said.contains("r1"), "{said}");
+}
+
+/// Each request: when it arrived after the first one, its workflow, and for each node its model, its time and what it needs.
+type Shape = Vec<(i64, String, Vec<(String, String, Option<u64>, Vec<String>)>)>;
+
+fn shape(place: &Place, folder: &str) -> Shape {
+    let (config, requests) =
+        (place.read(&format!("{folder}/config.yaml")), place.read(&format!("{folder}/requests.yaml")));
+    let source = |name, text: &'static str| Source { name, bytes: text.as_bytes() };
+    let (config, requests) = (source("config", config.leak()), source("requests", requests.leak()));
+    let reading = read_scenario(config, requests, Mode::Online);
+    let scenario = reading.scenario.unwrap_or_else(|| panic!("{:?}", reading.diagnostics));
+    let mut all: Shape = Vec::new();
+    let first = scenario.requests.iter().filter_map(|request| request.timestamp).min().unwrap();
+    for request in &scenario.requests {
+        let workflow = &scenario.workflows[usize::from(request.workflow)];
+        let nodes = workflow.nodes.iter().enumerate().map(|(at, node)| {
+            let before = workflow.edges.iter().filter(|edge| edge.1 as usize == at);
+            let mut needs: Vec<String> =
+                before.map(|edge| workflow.nodes[edge.0 as usize].id.clone()).collect();
+            needs.sort();
+            let model = scenario.models[usize::from(node.model)].id.clone();
+            (node.id.clone(), model, request.times[at].map(|time| time.0), needs)
+        });
+        let mut nodes: Vec<_> = nodes.collect();
+        nodes.sort();
+        all.push((request.timestamp.unwrap() - first, workflow.id.clone(), nodes));
+    }
+    all.sort();
+    all
+}
+
+/// Spans of a run have its graphs, models, arrivals and times in them.
+#[test]
+fn spans_of_a_run_are_imported_as_what_was_run() {
+    for (preset, requests) in [("simple", 9), ("complex", 14)] {
+        let place = Place::with_work(preset, requests);
+        let run = "run --policy adaptive --gpus 8 --mode online --quiet --otlp spans.jsonl @work --out log";
+        place.run(run).code(0);
+        place.run("import otlp spans.jsonl --out back").code(0);
+        assert_eq!(shape(&place, "back"), shape(&place, "work"), "{preset}");
+    }
 }

@@ -11,6 +11,15 @@ use std::ops::Range;
 
 /// Reasons to finish that say that the text is not whole.
 const BROKEN_OFF: [&str; 2] = ["abort", "error"];
+/// Events after which a stream has come to its end, where it has no `[DONE]`: of the Anthropic API and the newer ones of OpenAI.
+const LAST_EVENTS: [&str; 6] = [
+    "message_stop",
+    "response.completed",
+    "response.incomplete",
+    "response.failed",
+    "image_generation.completed",
+    "speech.audio.done",
+];
 /// The longest line of a stream.
 const LONGEST_LINE: usize = 64 << 20;
 
@@ -46,6 +55,12 @@ struct Seen<'t> {
     choices: Option<Vec<Choice>>,
     #[serde(borrow, default)]
     data: Option<Vec<&'t RawValue>>,
+    /// What sort of event it is, where events have sorts.
+    #[serde(default, rename = "type")]
+    sort: Option<serde_json::Value>,
+    /// As llama.cpp ends streams of its own endpoints.
+    #[serde(default)]
+    stop: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -95,10 +110,13 @@ impl<'t> Seen<'t> {
     }
 
     fn is_finished(&self) -> bool {
-        self.choices
-            .iter()
-            .flatten()
-            .any(|choice| choice.finish_reason.as_ref().is_some_and(|why| !why.is_null()))
+        let sort = self.sort.as_ref().and_then(serde_json::Value::as_str);
+        let is_last = sort.is_some_and(|sort| LAST_EVENTS.contains(&sort));
+        let stops = self.stop.as_ref().and_then(serde_json::Value::as_bool) == Some(true);
+        let mut choices = self.choices.iter().flatten();
+        is_last
+            || stops
+            || choices.any(|choice| choice.finish_reason.as_ref().is_some_and(|why| !why.is_null()))
     }
 }
 
@@ -242,6 +260,24 @@ mod tests {
         }
         let without = r#"{"choices": [{"text": "t", "finish_reason": null}], "error": null}"#;
         assert_eq!(judged(without), Ok(without.to_owned()));
+    }
+
+    #[test]
+    fn streams_of_other_forms_have_ends_too() {
+        let names = names();
+        let ends = |last: &str| {
+            let mut stream = EventStream::new(Expected { name: "org/a", names: &names }, "mine", false);
+            let text = format!("event: x\ndata: {{\"type\":\"delta\",\"stop\":false}}\n\ndata: {last}\n\n");
+            stream.piece(text.as_bytes()).and_then(|_| stream.end()).is_ok()
+        };
+        for last in [
+            r#"{"type":"message_stop"}"#,
+            r#"{"type":"response.completed"}"#,
+            r#"{"content":"","stop":true}"#,
+        ] {
+            assert!(ends(last), "{last}");
+        }
+        assert!(!ends(r#"{"type":"content_block_delta"}"#));
     }
 
     /// However a stream is cut into pieces, what is passed on is the same.

@@ -11,6 +11,7 @@ mod worker_tests;
 
 use crate::decoder::LanguageModel;
 use crate::error::{Error, Result};
+use crate::form::{AnswerForm, Guide};
 use crate::rates::{Rates, TimeEstimate};
 use crate::request::{GenerateRequest, Prompt, RunningCompletion};
 use row::Job;
@@ -131,6 +132,7 @@ impl InferenceEngine {
             seed: request.seed,
             tuning: request.tuning.clone(),
             stop: request.stop.clone(),
+            guide: request.form.as_ref().map(|form| self.guide(form)).transpose()?,
             events,
             submitted: Instant::now(),
         };
@@ -141,6 +143,13 @@ impl InferenceEngine {
         counted.map_err(|waiting| Error::Full { waiting })?;
         jobs.send(job).map_err(|_| Error::Stopped)?;
         Ok(RunningCompletion::new(receiver))
+    }
+
+    fn guide(&self, form: &AnswerForm) -> Result<Guide> {
+        let tokens = self.model.tokenizer().token_bytes();
+        let unknown =
+            "the model's tokenizer does not say which bytes its tokens are: answers cannot be held to a form";
+        form.guide(tokens.ok_or_else(|| Error::Request(unknown.to_owned()))?)
     }
 
     /// How long a request would take if it came now and nothing ended its answer early: from the measured pace of reading

@@ -1,6 +1,7 @@
 //! One request in the batch.
 
 use crate::error::{Error, Result};
+use crate::form::Guide;
 use crate::request::{FinishReason, FinishedGeneration, GenerationEvent, SamplingTuning, TokenChance};
 use crate::sample::Sampler;
 use crate::text::pieces::Pieces;
@@ -19,6 +20,7 @@ pub(super) struct Job {
     pub(super) seed: u64,
     pub(super) tuning: SamplingTuning,
     pub(super) stop: Vec<String>,
+    pub(super) guide: Option<Guide>,
     pub(super) events: UnboundedSender<GenerationEvent>,
     pub(super) submitted: Instant,
 }
@@ -53,16 +55,15 @@ pub(super) struct Row<S> {
 }
 
 impl<S> Row<S> {
-    pub(super) fn new(job: Job, sequence: S) -> Row<S> {
+    pub(super) fn new(mut job: Job, sequence: S) -> Row<S> {
+        let guide = job.guide.take();
         Row {
             sequence,
             read: 0,
             last: 0,
-            sampler: Sampler::new(job.temperature, job.top_p, job.seed).tuned(
-                job.tuning.clone(),
-                &job.prompt,
-                &job.eos,
-            ),
+            sampler: Sampler::new(job.temperature, job.top_p, job.seed)
+                .tuned(job.tuning.clone(), &job.prompt, &job.eos)
+                .guided(guide),
             pieces: Pieces::default(),
             stop: StopStrings::new(&job.stop),
             text: String::new(),
@@ -116,7 +117,7 @@ impl<S> Row<S> {
         let (mut text, hit) = self.stop.push(&piece);
         let mut reason = hit.map(FinishReason::Stop);
         if reason.is_none() {
-            if self.job.eos.contains(&token) {
+            if self.job.eos.contains(&token) || self.sampler.is_over()? {
                 reason = Some(FinishReason::EndOfText);
             } else if self.pieces.count() >= self.job.max_tokens {
                 reason = Some(FinishReason::Length);

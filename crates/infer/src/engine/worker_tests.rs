@@ -72,6 +72,7 @@ fn job(first: u32, max_tokens: usize) -> (Job, RunningCompletion) {
         seed: 0,
         tuning: crate::request::SamplingTuning::default(),
         stop: Vec::new(),
+        guide: None,
         events,
         submitted: Instant::now(),
     };

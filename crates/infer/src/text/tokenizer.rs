@@ -2,9 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::files;
+use crate::form::TokenBytes;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use tokenizers::Tokenizer;
 
 thread_local! {
@@ -32,6 +34,8 @@ const MAX_BYTES: u64 = 256 << 20;
 /// The tokenizer of a model, with every token inside the model's vocabulary.
 pub struct TextTokenizer {
     inner: Tokenizer,
+    /// The bytes of its tokens, once somebody asks for them.
+    bytes: OnceLock<Option<Arc<TokenBytes>>>,
 }
 
 impl TextTokenizer {
@@ -57,7 +61,7 @@ impl TextTokenizer {
         let whole = inner.with_truncation(None).map(drop);
         whole.map_err(|error| Error::invalid(path, error.to_string()))?;
         inner.with_padding(None);
-        Ok(TextTokenizer { inner })
+        Ok(TextTokenizer { inner, bytes: OnceLock::new() })
     }
 
     /// The tokens of a text; `special` adds those that the model wants around a text.
@@ -67,6 +71,12 @@ impl TextTokenizer {
         let encoded =
             encoded.map_err(|error| Error::Request(format!("the text cannot be tokenised: {error}")))?;
         Ok(encoded.get_ids().to_vec())
+    }
+
+    /// The bytes that each token adds to a text, where the tokenizer tells.
+    pub(crate) fn token_bytes(&self) -> Option<Arc<TokenBytes>> {
+        let read = || calmly(|| TokenBytes::of(&self.inner)).flatten().map(Arc::new);
+        self.bytes.get_or_init(read).clone()
     }
 
     /// The text of tokens; special ones have none.

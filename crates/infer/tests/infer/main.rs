@@ -3,6 +3,7 @@
 mod batching;
 mod damage;
 mod embeddings;
+mod form;
 mod numerics;
 mod store;
 mod support;

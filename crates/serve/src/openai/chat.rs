@@ -4,7 +4,7 @@ use super::body::{Asked, Check, within};
 use super::sampling::{Sampling, Stop, StreamOptions, text_request};
 use super::schema::Endpoint;
 use crate::fault::Fault;
-use gswarm_infer::TokenChance;
+use gswarm_infer::{AnswerForm, TokenChance};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -181,7 +181,7 @@ text_request! {
         /// Tools that the model may call.
         #[schema(value_type = Option<Vec<Object>>)]
         pub tools: Option<Vec<Value>>,
-        /// Whether it may: `auto` or `none`.
+        /// Whether it may, or has to: `auto`, `none`, `required` or a function.
         #[schema(value_type = Option<Object>)]
         pub tool_choice: Option<Value>,
         /// Further values for the model's template.
@@ -202,6 +202,15 @@ impl ChatRequest {
     pub fn tools(&self) -> Vec<Value> {
         let none = self.tool_choice.as_ref().is_some_and(|choice| choice == "none");
         self.tools.clone().filter(|_| !none).unwrap_or_default()
+    }
+
+    /// What the answer is held to: a tool that has to be called, or the form that is asked for.
+    pub fn form(&self) -> Result<Option<AnswerForm>, Fault> {
+        let tools = self.tools.as_deref().unwrap_or_default();
+        match super::form::of_tools(self.tool_choice.as_ref(), tools)? {
+            Some(form) => Ok(Some(form)),
+            None => self.sampling().form(),
+        }
     }
 
     /// Most tokens of the answer, where it says so.
@@ -231,6 +240,7 @@ impl Check for ChatRequest {
                 return Err(Fault::param(format!("tools[{at}]"), message));
             }
         }
+        self.form()?;
         let most = [("max_tokens", self.max_tokens), ("max_completion_tokens", self.max_completion_tokens)];
         self.sampling().check(&most)
     }

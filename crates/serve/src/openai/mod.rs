@@ -7,6 +7,7 @@ mod body;
 mod chat;
 mod completions;
 mod embeddings;
+mod form;
 mod models;
 mod rerank;
 mod sampling;

@@ -1,8 +1,9 @@
 //! What requests for text have in common.
 
 use super::body::within;
+use super::form::FormFields;
 use crate::fault::Fault;
-use gswarm_infer::SamplingTuning;
+use gswarm_infer::{AnswerForm, SamplingTuning};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -107,9 +108,15 @@ pub struct Sampling {
     /// Send the answer as it comes.
     pub stream: bool,
     pub(super) stream_options: Option<StreamOptions>,
+    pub(super) form: FormFields,
 }
 
 impl Sampling {
+    /// What the answer is held to.
+    pub fn form(&self) -> Result<Option<AnswerForm>, Fault> {
+        self.form.form()
+    }
+
     /// The first thing that is out of its range. `most` are limits on tokens, by name.
     pub(super) fn check(&self, most: &[(&str, Option<u32>)]) -> Result<(), Fault> {
         within("temperature", self.temperature, 0.0, 2.0)?;
@@ -121,6 +128,7 @@ impl Sampling {
         within("top_k", self.top_k.map(|count| count as f64), -1.0, f64::from(MAX_TOKENS))?;
         within("min_tokens", self.min_tokens.map(f64::from), 0.0, f64::from(MAX_TOKENS))?;
         self.biases()?;
+        self.form()?;
         within("n", self.n.map(f64::from), 1.0, f64::from(MAX_CHOICES))?;
         for (name, count) in most {
             within(name, count.map(f64::from), 1.0, f64::from(MAX_TOKENS))?;
@@ -211,6 +219,19 @@ macro_rules! text_request {
             pub logit_bias: Option<std::collections::BTreeMap<String, f64>>,
             /// Go on where the model would end: for measuring.
             pub ignore_eos: Option<bool>,
+            /// What the answer is held to: JSON, or JSON of a schema.
+            #[schema(value_type = Option<Object>)]
+            pub response_format: Option<serde_json::Value>,
+            /// The same as vLLM has it: `json`, `json_object`, `regex` or `choice`.
+            #[schema(value_type = Option<Object>)]
+            pub structured_outputs: Option<serde_json::Map<String, serde_json::Value>>,
+            /// A schema, by an older name.
+            #[schema(value_type = Option<Object>)]
+            pub guided_json: Option<serde_json::Value>,
+            /// A regular expression, by an older name.
+            pub guided_regex: Option<String>,
+            /// Texts of which the answer is one, by an older name.
+            pub guided_choice: Option<Vec<String>>,
         }
 
         impl $name {
@@ -233,6 +254,13 @@ macro_rules! text_request {
                     ignore_eos: self.ignore_eos == Some(true),
                     stream: self.stream == Some(true),
                     stream_options: self.stream_options.clone(),
+                    form: crate::openai::form::FormFields {
+                        response_format: self.response_format.clone(),
+                        structured_outputs: self.structured_outputs.clone(),
+                        guided_json: self.guided_json.clone(),
+                        guided_regex: self.guided_regex.clone(),
+                        guided_choice: self.guided_choice.clone(),
+                    },
                 }
             }
         }

@@ -159,7 +159,7 @@ async fn what_is_wrong_is_named() {
         ),
         (
             "/v1/chat/completions",
-            json!({"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_object"}}),
+            json!({"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "xml"}}),
             "response_format",
         ),
     ];

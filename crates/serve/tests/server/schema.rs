@@ -30,6 +30,9 @@ fn with(endpoint: Endpoint, name: &str, value: Value) -> Map<String, Value> {
     match name {
         "top_logprobs" if endpoint == Endpoint::Chat => drop(body.insert("logprobs".to_owned(), json!(true))),
         "stream_options" => drop(body.insert("stream".to_owned(), json!(true))),
+        "tool_choice" => {
+            drop(body.insert("tools".to_owned(), json!([{"type": "function", "function": {"name": "now"}}])))
+        }
         "max_completion_tokens" => drop(body.remove("max_tokens")),
         _ => {}
     }

@@ -18,7 +18,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use gswarm_infer::{Chat, GenerateRequest, Message, Prompt, TokenChance};
+use gswarm_infer::{AnswerForm, Chat, GenerateRequest, Message, Prompt, TokenChance};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -95,8 +95,8 @@ pub(super) async fn completions(
         tokens: Some(request.max_tokens.unwrap_or(USUAL_TOKENS)),
         exact: request.max_tokens.is_some(),
     };
-    let call =
-        Call::begin(&server, &request.model, prompts, (most, request.logprobs), &sampling, echo).await?;
+    let told = (most, request.logprobs, sampling.form()?);
+    let call = Call::begin(&server, &request.model, prompts, told, &sampling, echo).await?;
     let head = Head::new("cmpl-", &call.instance);
     if sampling.stream {
         return Ok(stream::completion(head, call, sampling.includes_usage()).into_response());
@@ -133,8 +133,8 @@ pub(super) async fn chat(
     let chat = Chat { messages, tools, settings };
     let most = Limit { tokens: request.token_limit(), exact: request.token_limit().is_some() };
     let prompts = vec![Prompt::Chat(chat)];
-    let call =
-        Call::begin(&server, &request.model, prompts, (most, request.told()), &sampling, false).await?;
+    let told = (most, request.told(), request.form()?);
+    let call = Call::begin(&server, &request.model, prompts, told, &sampling, false).await?;
     let head = Head::new("chatcmpl-", &call.instance);
     if sampling.stream {
         return Ok(stream::chat(head, call, sampling.includes_usage(), calls_tools).into_response());
@@ -282,7 +282,7 @@ impl Call {
         server: &ModelServer,
         model: &str,
         prompts: Vec<Prompt>,
-        (most, told): (Limit, Option<u32>),
+        (most, told, form): (Limit, Option<u32>, Option<AnswerForm>),
         sampling: &Sampling,
         echo: bool,
     ) -> Result<Call, Fault> {
@@ -308,6 +308,7 @@ impl Call {
                     seed: seed.wrapping_add(u64::from(nth)),
                     stop: sampling.stop.clone(),
                     ignore_eos: sampling.ignore_eos,
+                    form: form.clone(),
                 };
                 let prefix = match &prompt {
                     Prompt::Text(text) if echo => text.clone(),
