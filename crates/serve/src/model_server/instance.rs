@@ -130,7 +130,7 @@ impl ModelInstance {
         match (&self.engine, work) {
             (InstanceEngine::Emulated(emulated), work) => emulated.forecast(&work),
             (InstanceEngine::Embedded(embedded), EngineWork::Text(request)) => {
-                embedded.forecast_text(request).await
+                embedded.forecast_text(*request).await
             }
             (InstanceEngine::Embedded(embedded), EngineWork::Embed(texts)) => {
                 embedded.forecast_embedding(texts).await

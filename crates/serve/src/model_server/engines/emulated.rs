@@ -193,7 +193,7 @@ impl EmulatedEngine {
 
     /// Begins a text.
     pub fn generate(self: &Arc<EmulatedEngine>, request: &GenerateRequest) -> Result<TextStream, Fault> {
-        let alone = self.model.alone(&EngineWork::Text(request.clone()))?;
+        let alone = self.model.alone(&EngineWork::Text(Box::new(request.clone())))?;
         let (tokens, prompt_tokens) = (alone.new_tokens.unwrap_or(1), alone.prompt_tokens.unwrap_or(0));
         let ticket = Ticket::take(self)?;
         let (sender, events) = mpsc::unbounded_channel();

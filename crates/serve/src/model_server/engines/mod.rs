@@ -46,7 +46,7 @@ pub struct Busy {
 #[derive(Clone, Debug)]
 pub enum EngineWork {
     /// A text to be continued.
-    Text(GenerateRequest),
+    Text(Box<GenerateRequest>),
     /// Texts to be embedded.
     Embed(Vec<String>),
     /// Anything else, with the number of steps where it has one.

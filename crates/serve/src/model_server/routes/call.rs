@@ -28,7 +28,7 @@ pub(super) fn work(kind: &WorkKind, data: &CallData) -> Result<EngineWork, Fault
             request.top_p = data.top_p.unwrap_or(1.0);
             request.seed = u64::from(data.seed.unwrap_or(0));
             request.stop = data.stop.as_ref().map(|stop| stop.list()).unwrap_or_default();
-            EngineWork::Text(request)
+            EngineWork::Text(Box::new(request))
         }
         WorkKind::Embedding => EngineWork::Embed(vec![prompt()?]),
         WorkKind::Other(_) => EngineWork::Other { steps: data.steps },
@@ -109,7 +109,7 @@ pub(in crate::model_server) async fn answer(
     };
     match work {
         EngineWork::Text(request) => {
-            let done = finished(instance.generate(request).await?).await?;
+            let done = finished(instance.generate(*request).await?).await?;
             answer.finish_reason = Some(reason(&done.reason));
             answer.prompt_tokens = Some(done.prompt_tokens);
             answer.new_tokens = Some(done.new_tokens);
