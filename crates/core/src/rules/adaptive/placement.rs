@@ -4,9 +4,9 @@
 //! that as many loaded models as possible stay. Only where all models fit into memory beside each other.
 
 use super::forecast::History;
+use crate::deploy::{Demand, first};
 use crate::engine::View;
 use crate::id::{GpuId, Gpus, ModelId};
-use crate::deploy::{Demand, first};
 use crate::instance::{Deployment, Residency};
 
 /// The placement for the demand seen lately; `None` where models cannot all be resident at once.
