@@ -239,9 +239,16 @@ fn kind_of(bytes: &[u8]) -> FileKind {
         FileKind::Spec
     } else if has("requests") {
         FileKind::Requests
+    } else if has_slashes(bytes) {
+        by_text(bytes)
     } else {
         FileKind::Unknown
     }
+}
+
+/// Whether a line begins with `//`. In YAML that is part of a key and hides the file's own; the file's reader has a hint.
+fn has_slashes(bytes: &[u8]) -> bool {
+    String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start().starts_with("//"))
 }
 
 /// A file that cannot be parsed is taken for what its text mentions first, so that its reader says what is wrong.

@@ -6,9 +6,12 @@ use gswarm_core::Span;
 use gswarm_core::size::{Measure, Point, SizeQuestion, Sizing, Target, Verdict};
 use std::fmt::Write;
 
-/// `90 s`, `1 h 30 min`.
+/// `1 ms`, `90 s`, `1 h 30 min`.
 pub fn time(span: Span) -> String {
     let seconds = span.seconds();
+    if seconds > 0.0 && seconds < 0.1 {
+        return format!("{} ms", seconds * 1e3);
+    }
     if seconds < 120.0 {
         let text = format!("{seconds:.1}");
         return format!("{} s", text.strip_suffix(".0").unwrap_or(&text));
@@ -160,6 +163,7 @@ mod tests {
     fn times_are_told_as_people_do() {
         let rows = [
             (90.0, "90 s"),
+            (0.001, "1 ms"),
             (0.25, "0.2 s"),
             (7200.0, "2 h (7,200 s)"),
             (5400.0, "1 h 30 min (5,400 s)"),

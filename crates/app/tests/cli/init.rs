@@ -172,6 +172,10 @@ fn every_kind_of_file_is_known_by_its_content() {
     place.run("validate none.yaml nor-this.yaml").code(2).says("none.yaml").says("nor-this.yaml");
     place.write("other.yaml", "a: 1\n");
     place.run("validate other.yaml").code(2).says("not a file that can be validated");
+    // A comment that YAML takes for a part of the first key.
+    place.write("noted.json", "{\n  // mine\n  \"requests\": []}\n");
+    let done = place.run("validate work/config.yaml noted.json").code(2);
+    assert!(done.out.contains("noted.json:2") && done.out.contains("do not start comments"), "{}", done.out);
 }
 
 #[test]

@@ -43,6 +43,9 @@ fn what_cannot_be_met_is_code_3_and_says_what_can() {
     let size = |rest: &str| place.run(&format!("size {rest} --policy baseline @work"));
     size("--target makespan=1s").code(3).says("the floor is");
     size("--target p99=1s").code(3).says("the floor is");
+    size("--target p99=1ms").code(3).says("a p99 of 1 ms");
+    // A stream's traces never end, so no number of GPUs is the most that is of use.
+    assert!(size("--target p99=1ms --json").json(3)["most_of_use"].is_null());
     size("--target makespan=2min --max-gpus 4").code(3).says("on 4 GPUs");
     let floor = size("--target makespan=1s --json").json(3);
     assert_eq!(floor["verdict"], "below_floor");

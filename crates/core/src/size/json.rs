@@ -24,8 +24,8 @@ pub struct SizeReport {
     pub fewest_that_hold_the_models: u32,
     /// The fewest GPUs that bounds do not rule out.
     pub fewest_not_ruled_out: u32,
-    /// More GPUs than this are of no use.
-    pub most_of_use: u32,
+    /// More GPUs than this are of no use. Streams have no such number.
+    pub most_of_use: Option<u32>,
     /// The numbers that the search tried.
     pub tried: Vec<u32>,
     /// What came of each number of GPUs.
@@ -80,7 +80,7 @@ impl Sizing {
             floor_seconds: floor,
             fewest_that_hold_the_models: self.least_possible,
             fewest_not_ruled_out: self.least,
-            most_of_use: self.useful,
+            most_of_use: (self.useful < u32::MAX).then_some(self.useful),
             tried: self.tried.clone(),
             points: self.points.clone(),
         }

@@ -69,8 +69,9 @@ pub fn comparison(runs: &[ReportRun]) -> PageTable {
         }
     }
     if !several && groups.first().is_some_and(|group| group.gpu_counts().len() == 1) {
-        let most = ["speedup", "busy %"];
-        let judged = |name: &&str| !["policy", "configuration", "GPUs", "done"].contains(name);
+        let most = ["speedup"];
+        // GPUs that load are busy too, so that being busy is no merit.
+        let judged = |name: &&str| !["policy", "configuration", "GPUs", "busy %", "done"].contains(name);
         for (column, name) in names.iter().enumerate().filter(|(_, name)| judged(name)) {
             table.mark_best(column, !most.contains(name));
         }
