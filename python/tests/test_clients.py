@@ -106,7 +106,7 @@ def test_llama_index(door: str) -> None:
 
 
 def test_instructor(door: str) -> None:
-    """Own models are held to the schema, so that the first answer is of it; what they cannot be held to is told by name."""
+    """Own models are held to the schema; what they cannot be held to is refused by name."""
     instructor = pytest.importorskip("instructor")
     openai = pytest.importorskip("openai")
     pydantic = pytest.importorskip("pydantic")
