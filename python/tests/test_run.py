@@ -108,7 +108,7 @@ def test_plans_are_made_saved_and_followed(problem: gswarm.Problem, tmp_path: Pa
     with pytest.raises(gswarm.UsageError, match="does not match"):
         gswarm.run(problem, plan=plan, gpus=4)
     (tmp_path / "other.json").write_text("[]")
-    with pytest.raises(gswarm.InputError, match="no plan"):
+    with pytest.raises(gswarm.InputError, match="not a plan"):
         gswarm.Plan.load(tmp_path / "other.json")
 
 
